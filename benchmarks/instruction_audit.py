@@ -15,9 +15,10 @@ import itertools
 import json
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +71,7 @@ def main() -> None:
     if args.real:
         print_real(*args.real)
         return
+    failures = find_failures(args.metaworld[0]) if args.metaworld else frozenset()
     episodes, features = read_metaworld(*args.metaworld) if args.metaworld else make_up()
     print(
         "| wordings a task | exchanged across tasks, named | and the task right | rest named "
@@ -77,7 +79,7 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|")
     for wordings in (1, 2):
-        print(measure_row(episodes, features, wordings, args.draws))
+        print(measure_row(episodes, features, wordings, args.draws, failures))
     shuffled = shuffle_texts(episodes)
     audit = judge_instructions(_no_audit(), shuffled, features)
     print(
@@ -91,15 +93,22 @@ def _no_audit() -> InstructionAudit:
     return InstructionAudit(dataset="simulated", verdict="unsure")
 
 
+def _read_recipe(folder: Path) -> list[dict[str, Any]]:
+    lines = (line for path in sorted(folder.glob("meta_*.jsonl")) for line in path.read_text().splitlines())
+    return [json.loads(line) for line in lines]
+
+
+def find_failures(folder: Path) -> frozenset[str]:
+    """Ids of the episodes of the recipe that fail."""
+    failures = (row for row in _read_recipe(folder) if not row["success"])
+    return frozenset(make_record(folder, row).episode.episode_id for row in failures)
+
+
 def read_metaworld(
     folder: Path, models: Path, workspace: Path
 ) -> tuple[list[AuditedEpisode], NDArray[np.float16]]:
     """Episodes of the recipe with features of their front camera and signals."""
-    rows = [
-        json.loads(line)
-        for path in sorted(folder.glob("meta_*.jsonl"))
-        for line in path.read_text().splitlines()
-    ]
+    rows = _read_recipe(folder)
     with open_workspace(str(workspace), Settings(embed_model=f"local-dir:{models / 'reference-clip'}")) as ws:
         known = ws.stores.tables.episodes.ids()
         records = [make_record(folder, row) for row in rows]
@@ -179,7 +188,11 @@ def _other_wordings(text: str, task: str, wordings: int) -> Iterator[str]:
 
 
 def measure_row(
-    episodes: Sequence[AuditedEpisode], features: NDArray[np.float16], wordings: int, draws: int
+    episodes: Sequence[AuditedEpisode],
+    features: NDArray[np.float16],
+    wordings: int,
+    draws: int,
+    failures: Collection[str],
 ) -> str:
     """A row of the table, with 95 % intervals by drawing whole episodes, and whole tasks."""
     counts: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
@@ -192,7 +205,7 @@ def measure_row(
             key, is_across = episode.episode_id, episode.episode_id in drawn.across
             tasks[key], is_named = task, key in proposed
             kinds = ["across" if is_across else "rest"]
-            kinds += ["failures across" if is_across else "failures of the rest"] * episode.is_failure
+            kinds += ["failures across" if is_across else "failures of the rest"] * (key in failures)
             for name in kinds:
                 counts[name][key][0] += is_named
                 counts[name][key][1] += 1

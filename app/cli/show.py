@@ -176,7 +176,7 @@ def _summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("source", document["source"]),
         ("instruction", document["instruction"] or "none"),
         *(
-            [("audit", f"{audit['verdict']}, {audit['judge']}")]
+            [("audit", f"{audit['verdict']}: {audit['proposed']!r} fits better")]
             if (audit := document.get("instruction_audit"))
             else ()
         ),

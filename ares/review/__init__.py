@@ -18,10 +18,6 @@ if TYPE_CHECKING:
         store_answer as store_answer,
         withdraw_answer as withdraw_answer,
     )
-    from ares.review.audit_verdicts import (
-        AuditVerdict as AuditVerdict,
-        find_audit_verdicts as find_audit_verdicts,
-    )
     from ares.review.drawing import (
         QUESTIONS_OF_EPISODES as QUESTIONS_OF_EPISODES,
         Queue as Queue,
@@ -39,6 +35,7 @@ if TYPE_CHECKING:
         InstructionFinding as InstructionFinding,
         audit_instructions as audit_instructions,
         create_audit_queue as create_audit_queue,
+        find_finding as find_finding,
         judge_instructions as judge_instructions,
         normalize_instruction as normalize_instruction,
         read_audit_stamp as read_audit_stamp,

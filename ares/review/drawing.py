@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import heapq
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -9,7 +11,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ares.console import count_of
 from ares.episode import Json
@@ -122,26 +124,35 @@ def create_queue(
     known = [ACCEPTABLE, *QUESTIONS_OF_EPISODES, *list_criteria(stores)]
     if request.question not in known:
         raise RequestError(f"no question {request.question!r}", f"there are: {', '.join(known)}")
-    candidates = list(_find_candidates(stores, request, episode_ids))
-    if not candidates:
+    candidates = _find_candidates(stores, request, episode_ids)
+    if order is None:
+        drawn = draw_rows(candidates, request.random_items, request.seed)
+    else:
+        drawn = sorted(candidates, key=lambda row: -order[row["episode_id"]])
+    if not drawn:
         kind = "episode" if request.question in QUESTIONS_OF_EPISODES else request.annotator or "text"
         raise RequestError("there is nothing to ask about", f"no {kind} is selected")
-    generator = random.Random(request.seed)
-    if order is None:
-        drawn = generator.sample(candidates, min(request.random_items, len(candidates)))
-    else:
-        drawn = sorted(candidates, key=lambda row: -order[row.episode_id])
-    doubled = set(generator.sample(range(len(drawn)), round(request.repeat * len(drawn))))
+    doubled = random.Random(request.seed).sample(range(len(drawn)), round(request.repeat * len(drawn)))
+    reason, people = RANDOM if order is None else _WORTH, dict.fromkeys(doubled, 2)
     rows: list[Json] = [
-        {
-            "subject": row.subject,
-            "episode_id": row.episode_id,
-            "drawn": RANDOM if order is None else _WORTH,
-            "people": 2 if number in doubled else 1,
-        }
-        for number, row in enumerate(drawn)
+        {**row, "drawn": reason, "people": people.get(number, 1)} for number, row in enumerate(drawn)
     ]
     return write_queue(stores, request, rows)
+
+
+def draw_rows(rows: Iterable[Mapping[str, Any]], count: int, seed: int) -> list[Mapping[str, Any]]:
+    """The rows with the smallest random numbers, in their order; of any number of rows some are in memory.
+
+    Args:
+        rows: Rows with "subject": each subject has the same number in every draw of a seed.
+        count: How many are drawn.
+        seed: Of the random numbers.
+    """
+
+    def number(row: Mapping[str, Any]) -> bytes:
+        return hashlib.blake2b(f"{seed}/{row['subject']}".encode(), digest_size=16).digest()
+
+    return heapq.nsmallest(count, rows, key=number)
 
 
 def write_queue(stores: Stores, request: QueueRequest, rows: Sequence[Json]) -> Queue:
@@ -218,31 +229,25 @@ def list_criteria(stores: Stores) -> list[str]:
     return sorted(name for name in names if name not in RESERVED_CRITERIA)
 
 
-class _Candidate(NamedTuple):
-    """What may be asked about, without its text: there may be a million."""
-
-    subject: str
-    episode_id: str
-
-
 def _find_candidates(
     stores: Stores, request: QueueRequest, episode_ids: Iterable[str]
-) -> Iterator[_Candidate]:
-    """Yield what may be asked about, in an order that does not change."""
+) -> Iterator[dict[str, str]]:
+    """Yield what may be asked about, without its text, in an order that does not change: there may be a million."""
     annotator = request.annotator
     for ids in batched(episode_ids, BLOCK_ITEMS):
         where = ids_filter(ids)
         shown = stores.tables.episodes.read_columns(["episode_id"], where)["episode_id"].to_pylist()
         if request.question in QUESTIONS_OF_EPISODES:
-            yield from (_Candidate(episode_id, episode_id) for episode_id in sorted(shown))
+            yield from ({"subject": episode_id, "episode_id": episode_id} for episode_id in sorted(shown))
             continue
         columns, known = ["annotation_id", "episode_id", "annotator", "text"], set(shown)
         rows = stores.tables.segments.scan(columns, where).to_pylist()
-        yield from sorted(
-            _Candidate(row["annotation_id"], row["episode_id"])
+        subjects = sorted(
+            (row["annotation_id"], row["episode_id"])
             for row in rows
             if row["text"] and row["episode_id"] in known and annotator in ("", row["annotator"])
         )
+        yield from ({"subject": subject, "episode_id": episode_id} for subject, episode_id in subjects)
 
 
 def list_queues(stores: Stores) -> list[Queue]:

@@ -11,11 +11,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from uuid import uuid4
 
-from ares.annotation import Producer
 from ares.console import count_are, count_of
 from ares.errors import RequestError
 from ares.review.answers import INSTRUCTION, Answer
-from ares.review.audit_verdicts import MET, UNMET, UNSURE, AuditVerdict, hash_text, keep_audit_verdicts
 from ares.review.drawing import Queue, QueueRequest, create_queue
 from ares.review.instruction_features import read_features
 from ares.review.instruction_model import LEAST_EPISODES, LabelledRows, fit_instructions
@@ -42,7 +40,7 @@ _MOST_FINDINGS, _MOST_WITH_FRAMES = 10_000, 200
 _EXAMPLES, _FRAMES = 12, 2
 # Episodes that are looked up at once.
 _LOOKUP_BATCH = 1_000
-_COLUMNS = ("episode_id", "content_hash", "success")
+_COLUMNS = ("episode_id", "content_hash")
 _LABEL_COLUMNS = ("instruction_fits", "corrected_instruction")
 _REMEDY = "embed with a model that knows these pictures (`ares annotate embed --model SPEC`)"
 _PUNCTUATION = re.compile(r"[\W_]+")
@@ -160,12 +158,8 @@ def audit_instructions(stores: Stores, datasets: Sequence[str] = ()) -> list[Ins
             f"no dataset {unknown[0]!r}" if unknown else "there are no episodes",
             f"there are: {', '.join(sorted(known))}" if known else "run `ares ingest` first",
         )
-    space, audits = find_embedding_space(stores).name, list[InstructionAudit]()
-    producer = Producer(annotator="instruction_audit", version=_VERSION, settings={"space": space})
-    for name in sorted(datasets or known):
-        audit, verdicts = _audit_dataset(stores, name, space)
-        keep_audit_verdicts(stores, name, producer, verdicts)
-        audits.append(audit)
+    space = find_embedding_space(stores).name
+    audits = [_audit_dataset(stores, name, space) for name in sorted(datasets or known)]
     documents: dict[str, Json] = {audit.dataset: audit.to_json() for audit in audits}
     stores.annotations.put_documents(AUDITS, documents)
     stores.annotations.put_documents(AUDIT_STAMPS, {_LAST: uuid4().hex})
@@ -213,12 +207,11 @@ def create_audit_queue(stores: Stores, request: QueueRequest, dataset: str = "")
     return create_queue(stores, replace(request, question=INSTRUCTION, recipe=recipe), shares, order=shares)
 
 
-def read_deciding_frames(stores: Stores, dataset: str, episode_id: str) -> tuple[float, ...]:
-    """Seconds of the frames for which the last audit names an episode; empty where it does not."""
-    document = cast("dict[str, Any] | None", stores.annotations.get_document(AUDITS, dataset))
-    findings = document["findings"] if document else ()
-    named = (tuple(row["seconds"]) for row in findings if row["episode_id"] == episode_id)
-    return next(named, ())
+def find_finding(stores: Stores, dataset: str, episode_id: str) -> InstructionFinding | None:
+    """What the last audit of a dataset said of an episode that it names, before a person ruled on it; else None."""
+    document = stores.annotations.get_document(AUDITS, dataset)
+    findings = _audit_from_json(document).findings if document else ()
+    return next((finding for finding in findings if finding.episode_id == episode_id), None)
 
 
 def _audit_from_json(document: Json) -> InstructionAudit:
@@ -245,10 +238,9 @@ class AuditedEpisode(NamedTuple):
         episode_id: Id of the episode.
         text: What the source says.
         counting: What it is taken to say: a person's correction, or the text of the source.
-        content: Hash of the content of the recording; duplicates have the same.
+        content: Hash of the content of the recording; duplicates have the same. 0 where the source says none.
         is_ruled: Whether a person has said whether the instruction is right.
         is_refused: Whether a person has said that it is wrong, and no other.
-        is_failure: Whether the episode is known to have failed.
     """
 
     episode_id: str
@@ -257,7 +249,6 @@ class AuditedEpisode(NamedTuple):
     content: int
     is_ruled: bool = False
     is_refused: bool = False
-    is_failure: bool = False
 
 
 def read_audited_episodes(stores: Stores, where: str) -> Iterator[AuditedEpisode]:
@@ -274,16 +265,13 @@ def read_audited_episodes(stores: Stores, where: str) -> Iterator[AuditedEpisode
                     episode_id=row["episode_id"],
                     text=text,
                     counting=sys.intern(corrected) or text,
-                    content=hash(row["content_hash"] or row["episode_id"]),
+                    content=hash(row["content_hash"] or 0),
                     is_ruled=fits is not None or bool(corrected),
                     is_refused=fits is False and not corrected,
-                    is_failure=row["success"] is False,
                 )
 
 
-def _audit_dataset(
-    stores: Stores, dataset: str, space: str
-) -> tuple[InstructionAudit, dict[str, AuditVerdict]]:
+def _audit_dataset(stores: Stores, dataset: str, space: str) -> InstructionAudit:
     """Audit one dataset and keep nothing; errors are those of `audit_instructions`."""
     audit = InstructionAudit(
         dataset=dataset,
@@ -292,23 +280,20 @@ def _audit_dataset(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     rows = list(read_audited_episodes(stores, f"dataset = {quote_literal(dataset)}"))
-    verdicts = _list_verdicts(rows)
     if len({normalize_instruction(text) for text in {row.counting for row in rows}}) < 2:
-        return replace(audit, episodes=len(rows), reason="it has fewer than two instructions"), verdicts
+        return replace(audit, episodes=len(rows), reason="it has fewer than two instructions")
     features = read_features(stores, [row.episode_id for row in rows], space)
     if features is None:
         reason = f"it has no frame vectors in {space}: run `ares annotate embed` first"
-        return replace(audit, episodes=len(rows), reason=reason), verdicts
+        return replace(audit, episodes=len(rows), reason=reason)
     seen = [row for row, is_seen in zip(rows, features.is_seen.tolist(), strict=True) if is_seen]
-    judged, fits = _judge_rows(audit, seen, features.values[features.is_seen])
-    if judged.verdict == "judged":
-        verdicts |= _list_verdicts(seen, fits)
+    judged = judge_instructions(audit, seen, features.values[features.is_seen])
     examples = _list_examples(seen, judged.findings)
     named = [
         _with_frames(stores, space, finding, examples) if number < _MOST_WITH_FRAMES else finding
         for number, finding in enumerate(_with_sources(stores, judged.findings))
     ]
-    return replace(judged, episodes=len(rows), findings=tuple(named)), verdicts
+    return replace(judged, episodes=len(rows), findings=tuple(named))
 
 
 def _list_examples(
@@ -359,12 +344,6 @@ def judge_instructions(
         rows: The N episodes.
         features: (N, F) features.
     """
-    return _judge_rows(audit, rows, features)[0]
-
-
-def _judge_rows(
-    audit: InstructionAudit, rows: Sequence[AuditedEpisode], features: NDArray[np.float16]
-) -> tuple[InstructionAudit, InstructionFits]:
     labelled, texts = _label_rows(rows, features)
     fits = fit_instructions(labelled)
     count = len(fits.sizes)
@@ -380,7 +359,7 @@ def _judge_rows(
             if (fits.classes >= 0).sum() < 2
             else f"cannot tell here: the frames do not distinguish its instructions; {_REMEDY}"
         )
-        return replace(audit, reason=reason), fits
+        return replace(audit, reason=reason)
     audit = replace(audit, power=measure_power(labelled, fits))
     if not audit.power.is_enough:
         counts = f"found {audit.power.detected} of {audit.power.planted} planted"
@@ -388,9 +367,9 @@ def _judge_rows(
         why = (
             f"most instructions have fewer than {LEAST_EPISODES} different episodes" if are_rare else _REMEDY
         )
-        return replace(audit, reason=f"cannot tell here ({counts}): {why}"), fits
+        return replace(audit, reason=f"cannot tell here ({counts}): {why}")
     findings = _find_contrary(rows, labelled, fits, texts)
-    return replace(audit, verdict="judged", findings=tuple(findings)), fits
+    return replace(audit, verdict="judged", findings=tuple(findings))
 
 
 def _label_rows(
@@ -404,8 +383,10 @@ def _label_rows(
     number = {name: index for index, name in enumerate(dict.fromkeys(normalized.values()))}
     labels = {text: number[name] for text, name in normalized.items()}
     wordings = {labels[text]: text for text in sorted(counts, key=lambda text: (counts[text], text))}
-    # Duplicates have the same content, or the same features.
-    groups = _join_groups([row.content for row in rows], [hash(vector.tobytes()) for vector in features])
+    # Duplicates have the same content; where the source says none, the same features.
+    pairs = zip(rows, features, strict=True)
+    contents, recordings = (row.content or hash(vector.tobytes()) for row, vector in pairs), dict[int, int]()
+    groups = np.array([recordings.setdefault(content, len(recordings)) for content in contents])
     first = np.zeros(len(rows), np.bool_)
     first[np.unique(groups, return_index=True)[1]] = True
     labelled = LabelledRows(
@@ -413,25 +394,8 @@ def _label_rows(
         labels=np.array([labels[row.counting] for row in rows]),
         groups=groups,
         is_counted=first & ~np.array([row.is_refused for row in rows]),
-        is_failure=np.array([row.is_failure for row in rows]),
     )
     return labelled, [wordings[label] for label in range(len(number))]
-
-
-def _join_groups(first: Sequence[int], second: Sequence[int]) -> NDArray[np.int64]:
-    """(N,) number of the group of each of N rows: rows with the same first or the same second key are of one."""
-    import numpy as np
-
-    keys = [np.unique(key, return_inverse=True)[1].reshape(-1) for key in (first, second)]
-    groups, before = np.arange(len(first)), np.empty(0, np.int64)
-    while not np.array_equal(groups, before):
-        before = groups
-        for codes in keys:
-            least = np.full(len(groups), len(groups))
-            np.minimum.at(least, codes, groups)
-            groups = least[codes]
-    numbers: NDArray[np.int64] = np.unique(groups, return_inverse=True)[1].reshape(-1)
-    return numbers
 
 
 def _find_contrary(
@@ -440,7 +404,7 @@ def _find_contrary(
     """Yield the episodes that another instruction fits clearly better, the surest first."""
     import numpy as np
 
-    named = np.flatnonzero(fits.is_named())
+    named = np.flatnonzero(fits.is_named)
     largest = _largest_labels(labelled, fits)
     yielded = 0
     for index in named[np.argsort(-fits.share[named], kind="stable")].tolist():
@@ -455,24 +419,6 @@ def _find_contrary(
         yielded += 1
         if yielded == _MOST_FINDINGS:
             return
-
-
-def _list_verdicts(
-    rows: Sequence[AuditedEpisode], fits: InstructionFits | None = None
-) -> dict[str, AuditVerdict]:
-    """What is said of N episodes, by their fits; of those that a person has ruled on nothing is said any more."""
-    import numpy as np
-
-    words, ranks = np.full(len(rows), UNSURE, object), np.full(len(rows), np.nan)
-    if fits is not None:
-        ranks = 1 - fits.share
-        words[np.isfinite(fits.stated) & ~fits.is_contrary()] = MET
-        words[fits.is_named()] = UNMET
-    return {
-        row.episode_id: AuditVerdict(word, None if np.isnan(rank) else round(rank, 3), hash_text(row.text))
-        for row, word, rank in zip(rows, words.tolist(), ranks.tolist(), strict=True)
-        if not row.is_ruled
-    }
 
 
 def _largest_labels(labelled: LabelledRows, fits: InstructionFits) -> list[int]:

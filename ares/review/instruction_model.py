@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,32 +14,28 @@ if TYPE_CHECKING:
 LEAST_EPISODES = 3
 # Labels that are compared with each other, those with the most episodes.
 _MOST_LABELS = 2_000
-# Rows that a model is fitted to, of each label and of all; and rows that are compared at once.
-_ROWS_PER_LABEL, _ROWS_PER_MODEL, _ROWS_PER_BATCH = 200, 20_000, 4_096
+# Rows that a model is fitted to, and rows that are compared at once.
+_ROWS_PER_MODEL, _ROWS_PER_BATCH = 20_000, 4_096
 # Least share of the spherical covariance in that of the differences to the centres.
 _LEAST_SHRINKAGE = 0.3
-# Share of the rows of a label, and then of all, that the covariance is taken of: the nearest to their centre. What is
-# said wrongly lies far away, and would hide the very direction in which it does.
-_NEAREST_OF_LABEL, _NEAREST, _TRIMMINGS = 0.7, 0.8, 4
-# In each round labels whose centres lie nearer, in units of what chance alone gives, are wordings of one instruction.
-# The first round is generous, because wrong instructions still blur the centres; the others do without these.
-_SAME_TASK = (8.0, 5.0, 5.0)
-# How often the classes and the covariance, each of which follows from the other, are found in a round.
-_JOININGS = 2
-# What is further from its class than usual, and so many times nearer to another, teaches nothing and may be named.
+# Share of all rows that the covariance is taken of: the nearest to their centre. What is said wrongly lies far away,
+# and would hide the very direction in which it does.
+_NEAREST, _TRIMMINGS = 0.8, 4
+# Labels whose centres lie nearer, in units of what chance alone gives, are wordings of one instruction.
+_SAME_TASK = 4.0
+# Rounds before the last: each finds what the next does not learn from. Where one in five instructions is wrong,
+# none finds 9 of 20 planted exchanges, one 12 or 13, two 12 to 15.
+_ROUNDS = 2
+# How many times nearer another class is than the stated one, in squared distances, where an episode may be named.
 _CLEAR_RATIO = 2.0
-# An episode is usual of a class when it is as near to it as this share of the episodes that it fits best.
-_USUAL_QUANTILE, _LEAST_USUAL = 0.9, 5
 # What differences of squared distances are divided by before they are log odds; the best for what is stored is taken.
 _TEMPERATURES = tuple(2.0**power for power in range(-2, 13))
 # Parts of the recordings, of which each is compared with what the others teach.
 _RECORDING_PARTS = 100
 # Nearest episodes of the stated and the other class that are looked at.
 _NEIGHBOURS = 8
-# What an episode is named from that another instruction fits clearly better, chosen on the part "development" of
-# benchmarks/instruction_audit.py: it is about as near to that one as the episodes of it, and few of the nearest
-# episodes have the instruction that it has.
-_MOST_DISTANCE, _MOST_OWN_NEIGHBOURS = 1.5, 0.2
+# An episode is named where at most this share of the nearest episodes has the instruction that it has.
+_MOST_OWN_NEIGHBOURS = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,14 +48,12 @@ class LabelledRows:
         groups: (N,) number of the recording; duplicates have the same.
         is_counted: (N,) whether the episode is learnt from and counted: no duplicate, and no text that a person
             refused.
-        is_failure: (N,) whether the episode is known to have failed: it may lie further from what is usual.
     """
 
     features: NDArray[np.float16]
     labels: NDArray[np.int64]
     groups: NDArray[np.int64]
     is_counted: NDArray[np.bool_]
-    is_failure: NDArray[np.bool_]
 
     def take(self, rows: NDArray[np.int64]) -> LabelledRows:
         """Some of the rows."""
@@ -73,64 +67,61 @@ class InstructionFits:
     Attributes:
         classes: (L,) by label the number of its class: wordings of one task have the same, and so have instructions
             that cannot be distinguished; -1 has what has too few episodes.
-        stated: (N,) squared distance to its class, 1 for the furthest that is usual; NaN where it has no model.
         best: (N,) the other class that fits best, or -1.
-        other: (N,) squared distance to that one in the same unit.
         share: (N,) probability of that class against the stated one, 0 to 1; NaN where that has no model.
-        neighbours: (N,) share of the stated class among the nearest episodes of both; NaN where the other is not clear.
+        is_named: (N,) whether that class fits clearly better, and few of the nearest episodes have the stated one.
         sizes: (K,) number of counted episodes of each class.
     """
 
     classes: NDArray[np.int64]
-    stated: NDArray[np.float64]
     best: NDArray[np.int64]
-    other: NDArray[np.float64]
     share: NDArray[np.float64]
-    neighbours: NDArray[np.float64]
+    is_named: NDArray[np.bool_]
     sizes: NDArray[np.int64]
-
-    def is_contrary(self) -> NDArray[np.bool_]:
-        """(N,) whether another class fits better than the stated one."""
-        contrary: NDArray[np.bool_] = self.stated > self.other
-        return contrary
-
-    def is_named(self) -> NDArray[np.bool_]:
-        """(N,) whether another class fits clearly better; where it does not, there are no neighbours."""
-        named: NDArray[np.bool_] = (self.neighbours <= _MOST_OWN_NEIGHBOURS) & (self.other <= _MOST_DISTANCE)
-        return named
 
 
 def fit_instructions(rows: LabelledRows) -> InstructionFits:
     """Find which texts are wordings of one instruction, and compare every episode with every instruction.
 
-    Each round joins texts whose episodes look and move alike, and does not learn from what the round before it found
-    to be another instruction's: it would blur the centre of the stated one.
+    Each round does not learn from what the round before it found to be another instruction's: it would blur the centre
+    of the stated one.
     """
     import numpy as np
 
     sample = rows.take(_draw_rows(rows))
-    is_used = sample.is_counted
-    for limit in _SAME_TASK:
-        model, classes = _fit_classes(sample, is_used, limit)
-        stated, _, other = _compare_rows(model, sample, classes)
-        _, is_clear = _find_usual(stated, other, sample)
-        is_used = sample.is_counted & ~is_clear
-    stated, best, other = _compare_rows(model, rows, classes)
-    usual, is_clear = _find_usual(stated, other, rows)
+    for _ in range(_ROUNDS):
+        classes, whitening, spread = _fit_classes(sample, len(np.bincount(rows.labels)))
+        stated, _, other = _compare_rows(sample, sample, classes, whitening, spread)
+        sample = sample.take(np.flatnonzero(~(stated > _CLEAR_RATIO * other)))
+    classes, whitening, spread = _fit_classes(sample, len(np.bincount(rows.labels)))
+    stated, best, other = _compare_rows(rows, sample, classes, whitening, spread)
+    is_clear = stated > _CLEAR_RATIO * other
+    neighbours = _compare_neighbours(rows, sample, classes, whitening, np.where(is_clear, best, -1))
     stated_class = classes[rows.labels]
+    is_counted = rows.is_counted & (stated_class >= 0)
     return InstructionFits(
         classes=classes,
-        stated=stated / usual,
         best=best,
-        other=other / usual,
         share=_compute_shares(stated - other, rows.is_counted),
-        neighbours=_compare_neighbours(model, rows, sample, classes, np.where(is_clear, best, -1)),
-        sizes=np.bincount(stated_class[rows.is_counted & (stated_class >= 0)], minlength=model.num_classes),
+        is_named=is_clear & (neighbours <= _MOST_OWN_NEIGHBOURS),
+        sizes=np.bincount(stated_class[is_counted], minlength=int(classes.max(initial=-1)) + 1),
+    )
+
+
+def _fit_classes(sample: LabelledRows, count: int) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
+    """The class (L,) of each label: those that lie near each other are joined; and what `_find_whitening` says."""
+    import numpy as np
+
+    whitening, spread = _find_whitening(sample.features, sample.labels)
+    classes = _join_alike(sample.features @ whitening, sample.labels, np.arange(count), _SAME_TASK * spread)
+    kept = np.bincount(classes[sample.labels], minlength=count) >= LEAST_EPISODES
+    return np.where(kept, np.cumsum(kept) - 1, -1)[classes], *_find_whitening(
+        sample.features, classes[sample.labels]
     )
 
 
 def _draw_rows(rows: LabelledRows) -> NDArray[np.int64]:
-    """Rows to learn from: of the labels with the most episodes, at most so many of each, and of all."""
+    """Rows to learn from: of the labels with the most episodes, at most so many of each that all are not too many."""
     import numpy as np
 
     sizes = np.bincount(rows.labels[rows.is_counted], minlength=int(rows.labels.max(initial=-1)) + 1)
@@ -139,98 +130,44 @@ def _draw_rows(rows: LabelledRows) -> NDArray[np.int64]:
     drawn = np.random.default_rng(0).permutation(np.flatnonzero(rows.is_counted & is_compared[rows.labels]))
     drawn = drawn[np.argsort(rows.labels[drawn], kind="stable")]
     starts = np.searchsorted(rows.labels[drawn], rows.labels[drawn])
-    most = min(_ROWS_PER_LABEL, max(LEAST_EPISODES, _ROWS_PER_MODEL // max(int(is_compared.sum()), 1)))
+    most = max(LEAST_EPISODES, _ROWS_PER_MODEL // max(int(is_compared.sum()), 1))
     kept: NDArray[np.int64] = np.sort(drawn[np.arange(len(drawn)) - starts < most])
     return kept
 
 
-def _fit_classes(
-    rows: LabelledRows, is_used: NDArray[np.bool_], limit: float
-) -> tuple[_DistanceModel, NDArray[np.int64]]:
-    """A model, and the class (L,) of each label: those that lie nearer than a limit are joined."""
-    import numpy as np
-
-    features = rows.features.astype(np.float64)
-    classes = np.arange(int(rows.labels.max(initial=-1)) + 1)
-    for _ in range(_JOININGS):
-        whitening, spread = _find_whitening(features, classes[rows.labels], is_used)
-        classes = _join_alike((features @ whitening)[is_used], rows.labels[is_used], classes, limit * spread)
-    whitening, spread = _find_whitening(features, classes[rows.labels], is_used)
-    sizes = np.bincount(classes[rows.labels[is_used]], minlength=len(classes))
-    kept = np.flatnonzero(sizes >= LEAST_EPISODES)
-    numbers = np.full(len(classes), -1)
-    numbers[kept] = np.arange(len(kept))
-    classes = numbers[classes]
-    stated_class = classes[rows.labels]
-    is_learnt = is_used & (stated_class >= 0)
-    model = _DistanceModel(
-        whitening=whitening,
-        spread=spread,
-        points=features[is_learnt] @ whitening,
-        owners=stated_class[is_learnt],
-        groups=rows.groups[is_learnt],
-        num_classes=len(kept),
-    )
-    return model, classes
-
-
 def _find_whitening(
-    features: NDArray[np.float64], classes: NDArray[np.int64], is_used: NDArray[np.bool_]
+    features: NDArray[np.float16], owners: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], float]:
     """(F, F) by which rows (N, F) of classes (N,) are multiplied, and the median squared distance to a centre then.
 
-    Only differences to the stated centre count, and of these the smallest.
+    Only differences to the stated centre count, and after each trimming of these the smallest.
     """
     import numpy as np
 
-    rows, owners = features[is_used], classes[is_used]
-    count = int(owners.max(initial=-1)) + 1
-    centres, _ = _find_centres(rows, owners, count)
-    is_near = _find_nearest(((rows - centres[owners]) ** 2).sum(axis=1), owners)
-    whitening, median = np.eye(features.shape[1]), 0.0
+    size, count = features.shape[1], int(owners.max(initial=-1)) + 1
+    whitening, median, is_near = np.eye(size), 0.0, np.ones(len(features), np.bool_)
     for _ in range(_TRIMMINGS):
-        centres, sizes = _find_centres(rows[is_near], owners[is_near], count)
-        has_centre, class_sizes = sizes[owners] > 1, sizes[owners]
-        kept = is_near & has_centre
+        centres, sizes = _find_centres(features[is_near], owners[is_near], count)
+        has_centre, kept = sizes[owners] > 1, is_near & (sizes[owners] > 1)
         if not kept.any():
             break
-        differences = rows - centres[owners]
-        covariance = differences[kept].T @ differences[kept] / max(kept.sum() - (sizes > 1).sum(), 1)
-        freedom = int(kept.sum() - (sizes > 1).sum())
-        values, vectors = np.linalg.eigh(_shrink_covariance(covariance, freedom))
+        differences, freedom = features - centres[owners], max(int(kept.sum() - (sizes > 1).sum()), 1)
+        covariance = differences[kept].T @ differences[kept] / freedom
+        # The fewer degrees of freedom a covariance has, the more it is drawn to a sphere.
+        share = max(_LEAST_SHRINKAGE, size / (size + freedom))
+        sphere = (np.trace(covariance) / size or 1.0) * np.eye(size)
+        values, vectors = np.linalg.eigh((1 - share) * covariance + share * sphere)
         whitening = vectors / np.sqrt(values)
-        # A row is nearer to the centre that it is part of than another is.
         squares = ((differences @ whitening) ** 2).sum(axis=1)
-        squares *= np.where(
-            kept, class_sizes / np.maximum(class_sizes - 1, 1), class_sizes / (class_sizes + 1)
-        )
+        # A row is nearer to the centre that it is part of than another is.
+        squares *= sizes[owners] / np.where(kept, np.maximum(sizes[owners] - 1, 1), sizes[owners] + 1)
         median = float(np.median(squares[has_centre]))
         is_near = has_centre & (squares <= np.quantile(squares[has_centre], _NEAREST))
     return whitening, median
 
 
-def _shrink_covariance(covariance: NDArray[np.float64], freedom: int) -> NDArray[np.float64]:
-    """A covariance (F, F) of so many degrees of freedom, drawn to a sphere: the more, the fewer they are."""
-    import numpy as np
-
-    size = len(covariance)
-    share = max(_LEAST_SHRINKAGE, size / (size + max(freedom, 1)))
-    return (1 - share) * covariance + share * (np.trace(covariance) / size or 1.0) * np.eye(size)
-
-
-def _find_nearest(squares: NDArray[np.float64], owners: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """(N,) whether a row is among the nearest of its class, by (N,) squared distances."""
-    import numpy as np
-
-    order = np.lexsort((squares, owners))
-    rank = np.empty(len(owners), np.int64)
-    rank[order] = np.arange(len(owners)) - np.searchsorted(owners[order], owners[order])
-    nearest: NDArray[np.bool_] = rank < np.ceil(_NEAREST_OF_LABEL * np.bincount(owners)[owners])
-    return nearest
-
-
 def _find_centres(
-    rows: NDArray[np.float64], owners: NDArray[np.int64], count: int
+    rows: NDArray[np.floating[Any]], owners: NDArray[np.int64], count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """(K, F) medians of the rows (N, F) of each class, which one wrong row of three does not move; (K,) sizes."""
     import numpy as np
@@ -269,91 +206,42 @@ def _join_alike(
         classes = names[classes]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _DistanceModel:
-    """Rows that squared distances to the means of K classes are learnt from, with one covariance of all classes.
-
-    Attributes:
-        whitening: (F, F) by which features are multiplied.
-        spread: Squared distance of a usual row to the mean of its class then.
-        points: (M, F) the rows, multiplied.
-        owners: (M,) their classes.
-        groups: (M,) their recordings.
-        num_classes: K.
-    """
-
-    whitening: NDArray[np.float64]
-    spread: float
-    points: NDArray[np.float64]
-    owners: NDArray[np.int64]
-    groups: NDArray[np.int64]
-    num_classes: int
-
-    def sum_rows(self, is_learnt: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """(K, F) sums of some of the rows (M,), and (K,) how many they are."""
-        import numpy as np
-
-        sums = np.zeros((self.num_classes, self.points.shape[1]))
-        np.add.at(sums, self.owners[is_learnt], self.points[is_learnt])
-        return sums, np.bincount(self.owners[is_learnt], minlength=self.num_classes)
-
-
 def _compare_rows(
-    model: _DistanceModel, rows: LabelledRows, classes: NDArray[np.int64]
+    rows: LabelledRows,
+    sample: LabelledRows,
+    classes: NDArray[np.int64],
+    whitening: NDArray[np.float64],
+    spread: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
     """(N,) squared distances to the stated class, NaN without, which other class is the nearest, and those to it.
 
-    The recordings are in parts: each part is compared with the means of all other parts.
+    The recordings are in parts: each part is compared with the means of the sample without it. `spread` is the
+    squared distance of a usual row to the mean of its class.
     """
     import numpy as np
 
-    stated_class, total = classes[rows.labels], len(rows.labels)
+    stated_class, owners, total = classes[rows.labels], classes[sample.labels], len(rows.labels)
     stated, other, best = np.full(total, np.nan), np.full(total, np.nan), np.full(total, -1)
-    if model.num_classes < 2:
-        return stated, best, other
-    sums, counts = model.sum_rows(np.ones(len(model.owners), np.bool_))
-    for part in range(_RECORDING_PARTS):
-        left_sums, left_counts = model.sum_rows(model.groups % _RECORDING_PARTS == part)
-        known = counts - left_counts
-        means = (sums - left_sums) / np.maximum(known, 1)[:, None]
+    points, count = sample.features @ whitening, int(classes.max(initial=-1)) + 1
+    for part in range(_RECORDING_PARTS if count > 1 else 0):
+        is_learnt = (sample.groups % _RECORDING_PARTS != part) & (owners >= 0)
+        sums, counts = np.zeros((count, points.shape[1])), np.bincount(owners[is_learnt], minlength=count)
+        np.add.at(sums, owners[is_learnt], points[is_learnt])
+        known = np.maximum(counts, 1)
+        means = sums / known[:, None]
         members = np.flatnonzero(rows.groups % _RECORDING_PARTS == part)
-        for start in range(0, len(members), _ROWS_PER_BATCH):
-            batch = members[start : start + _ROWS_PER_BATCH]
-            squares = _predict_distances(rows.features[batch] @ model.whitening, means, known, model.spread)
-            every, owners = np.arange(len(batch)), stated_class[batch]
-            to_stated = squares[every, owners]
-            stated[batch] = np.where((owners >= 0) & np.isfinite(to_stated), to_stated, np.nan)
-            squares[every[owners >= 0], owners[owners >= 0]] = np.inf
+        for batch in np.split(members, range(_ROWS_PER_BATCH, len(members), _ROWS_PER_BATCH)):
+            compared = rows.features[batch] @ whitening
+            squares = (compared**2).sum(axis=1)[:, None] + (means**2).sum(axis=1) - 2 * compared @ means.T
+            # What the distances to the means of all rows are, as means of so few predict them.
+            squares = squares.clip(min=0.0) * (known / (known + 1)) + spread * np.log1p(1 / known)
+            squares[:, counts == 0] = np.inf
+            has_class = np.flatnonzero(stated_class[batch] >= 0)
+            cells = has_class, stated_class[batch][has_class]
+            stated[batch[has_class]] = squares[cells]
+            squares[cells] = np.inf
             best[batch], other[batch] = squares.argmin(axis=1), squares.min(axis=1)
-    return stated, best, other
-
-
-def _predict_distances(
-    points: NDArray[np.float64], means: NDArray[np.float64], counts: NDArray[np.int64], spread: float
-) -> NDArray[np.float64]:
-    """(N, K) squared distances to means (K, F) as means of so few rows (K,) predict them; infinite for one of none."""
-    import numpy as np
-
-    squares = (points**2).sum(axis=1)[:, None] + (means**2).sum(axis=1) - 2 * points @ means.T
-    known = np.maximum(counts, 1)
-    predicted = squares.clip(min=0.0) * (known / (known + 1)) + spread * np.log1p(1 / known)
-    return np.where(counts > 0, predicted, np.inf)
-
-
-def _find_usual(
-    stated: NDArray[np.float64], other: NDArray[np.float64], rows: LabelledRows
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """(N,) usual squared distances to the stated class, of failures and others; (N,) whether another fits clearly."""
-    import numpy as np
-
-    is_right, usual = rows.is_counted & (stated <= other), np.full(len(stated), np.nan)
-    for is_kind in (rows.is_failure, ~rows.is_failure):
-        counted = is_right & is_kind
-        if counted.sum() < _LEAST_USUAL:
-            counted = is_right
-        if counted.any():
-            usual[is_kind] = np.quantile(stated[counted], _USUAL_QUANTILE)
-    return usual, (stated > _CLEAR_RATIO * other) & (stated > usual)
+    return np.where(np.isfinite(stated), stated, np.nan), best, other
 
 
 def _compute_shares(margins: NDArray[np.float64], counted: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -373,10 +261,10 @@ def _compute_shares(margins: NDArray[np.float64], counted: NDArray[np.bool_]) ->
 
 
 def _compare_neighbours(
-    model: _DistanceModel,
     rows: LabelledRows,
     sample: LabelledRows,
     classes: NDArray[np.int64],
+    whitening: NDArray[np.float64],
     best: NDArray[np.int64],
 ) -> NDArray[np.float64]:
     """(N,) share of the stated class among the nearest of both classes; NaN where `best` (N,) is -1.
@@ -387,13 +275,11 @@ def _compare_neighbours(
 
     shares = np.full(len(best), np.nan)
     stated_class, known = classes[rows.labels], classes[sample.labels]
-    points, members = sample.features.astype(np.float64) @ model.whitening, np.argsort(known, kind="stable")
-    starts = np.searchsorted(known[members], np.arange(model.num_classes + 1))
+    points = sample.features @ whitening
     for row in np.flatnonzero(best >= 0).tolist():
         pair = (int(stated_class[row]), int(best[row]))
-        both = np.concatenate([members[starts[number] : starts[number + 1]] for number in pair])
-        apart = both[sample.groups[both] != rows.groups[row]]
-        squares = ((points[apart] - rows.features[row].astype(np.float64) @ model.whitening) ** 2).sum(axis=1)
+        apart = np.flatnonzero(np.isin(known, pair) & (sample.groups != rows.groups[row]))
+        squares = ((points[apart] - rows.features[row] @ whitening) ** 2).sum(axis=1)
         count = min(_NEIGHBOURS, int((known[apart] == pair[1]).sum()))
         shares[row] = (known[apart][np.argsort(squares, kind="stable")[:count]] == pair[0]).mean()
     return shares

@@ -19,6 +19,7 @@ from ares.review.drawing import (
     RANDOM,
     Queue,
     QueueRequest,
+    draw_rows,
     list_queues,
     write_queue,
 )
@@ -155,13 +156,18 @@ class Subjects:
         is_original = pc.and_(self._is_of_makers(rows, drawing.makers), is_early)
         return rows.filter(pc.or_(is_original, pc.is_in(rows["judge"], value_set=self._people)))
 
-    def of_makers(self, makers: Makers, dataset: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of some makers in a dataset, also those that they refuse."""
+    def of_makers(
+        self, makers: Makers, dataset: str, words: Collection[str], without: Collection[str]
+    ) -> pa.Table:
+        """The rows of some makers in a dataset for which they have one of some words, without some subjects."""
+        import pyarrow as pa
         import pyarrow.compute as pc
 
         rows = self.rows.filter(pc.equal(self.rows["dataset"], dataset))
-        for batch in rows.filter(self._is_of_makers(rows, makers)).to_batches(_ROWS_AT_ONCE):
-            yield from batch.to_pylist()
+        rows = rows.filter(self._is_of_makers(rows, makers))
+        rows = rows.filter(pc.invert(pc.is_in(rows["subject"], value_set=pa.array(without, pa.string()))))
+        has_word = pc.is_in(rows["word"], value_set=pa.array(words, pa.string()))
+        return rows.filter(has_word) if self.question.verdict else rows
 
     def _is_of_makers(self, rows: pa.Table, makers: Makers) -> pa.ChunkedArray:
         import pyarrow.compute as pc
@@ -200,6 +206,11 @@ class Subjects:
                 counted_now = (counts[makers], by_anybody[dataset], total[dataset])
                 populations[dataset] = Population(makers, *counted_now, newest.get((dataset, makers), 0.0))
         return populations
+
+
+def _list_rows(rows: pa.Table) -> Iterator[dict[str, Any]]:
+    for batch in rows.to_batches(_ROWS_AT_ONCE):
+        yield from batch.to_pylist()
 
 
 def _count_values(column: pa.ChunkedArray) -> Counter[str]:
@@ -328,15 +339,15 @@ def draw_measurement(
     seed = before.queue.seed if before else secrets.randbits(48)
     # In the tables an answered text is by the person who answered, and no more by the judge.
     answered = [row for row in read_drawn_items(stores, before) if row["subject"] in known] if before else []
-    again = {row["subject"] for row in answered}
-    unanswered = (row for row in subjects.of_makers(makers, dataset) if row["subject"] not in again)
-    number, accepted, refused = 0, _FirstRows(_MOST_ACCEPTED, seed), _FirstRows(_MOST_REFUSED, seed)
-    for row in chain(answered, unanswered):
-        if not question.verdict or row["word"] in question.words:
-            accepted.add(row)
-            number += 1
-        elif row["word"] == question.refused:
-            refused.add(row)
+
+    def draw(words: Collection[str], most: int) -> tuple[list[Mapping[str, Any]], int]:
+        """Rows with one of some words, and from how many they are drawn."""
+        again = [row for row in answered if not question.verdict or row["word"] in words]
+        new = subjects.of_makers(makers, dataset, words, [row["subject"] for row in answered])
+        return draw_rows(chain(again, _list_rows(new)), most, seed), len(again) + len(new)
+
+    accepted, number = draw(list(question.words), _MOST_ACCEPTED)
+    refused = draw([question.refused], _MOST_REFUSED)[0] if question.refused else []
     generator = random.Random(f"{seed}/{now!r}")
     items: list[Json] = [
         {
@@ -346,7 +357,7 @@ def draw_measurement(
             "people": 0 if row["subject"] in known else 2 if generator.random() < _REPEAT else 1,
             "word": row["word"],
         }
-        for row in _mix_refused(accepted.in_order(), refused.in_order(), generator)
+        for row in _mix_refused(accepted, refused, generator)
     ]
     recipe: dict[str, Json] = {
         "measure": question.name,
@@ -360,33 +371,6 @@ def draw_measurement(
     drawing = find_drawing(write_queue(stores, request, items))
     assert drawing is not None
     return drawing
-
-
-class _FirstRows:
-    """The rows with the smallest random numbers, of any number of rows.
-
-    Args:
-        count: How many are kept.
-        seed: Of the random numbers: the same subject has the same one in every drawing.
-    """
-
-    def __init__(self, count: int, seed: int) -> None:
-        self._count, self._seed = count, seed
-        self._kept: list[tuple[bytes, Mapping[str, Any]]] = []
-
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Keep a row if it is among the first."""
-        number = hashlib.blake2b(f"{self._seed}/{row['subject']}".encode(), digest_size=16).digest()
-        self._kept.append((number, row))
-        if len(self._kept) >= 2 * self._count:
-            self._kept = self._sort()
-
-    def in_order(self) -> list[Mapping[str, Any]]:
-        """The rows, the smallest number first."""
-        return [row for _, row in self._sort()]
-
-    def _sort(self) -> list[tuple[bytes, Mapping[str, Any]]]:
-        return sorted(self._kept, key=lambda kept: kept[0])[: self._count]
 
 
 def _mix_refused(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.review.answers import INSTRUCTION, Answer, find_subject, read_answer, store_answer, take_back
+from ares.review.answers import INSTRUCTION, Answer, find_subject, prepare_answer, read_answer, take_back
 from ares.review.drawing import (
     BLOCK_ITEMS,
     ITEMS,
@@ -20,7 +20,7 @@ from ares.review.drawing import (
     list_queues,
     queue_from_json,
 )
-from ares.review.labels import person_settings
+from ares.review.labels import person_settings, store_prepared
 from ares.store import ids_filter, keep_newest_annotations, recorded_columns, recorded_instruction
 
 if TYPE_CHECKING:
@@ -28,16 +28,14 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-# Kinds of documents: seats of items, and how far a person is.
-SEATS, POSITIONS = "review_seats", "review_positions"
-# An item that nobody has answered for so long is free again; who answers late keeps the word.
+# Kind of documents: who has or had which seat of an item.
+SEATS = "review_seats"
 # What is shown of an item for which no judge has named a frame.
 _BEFORE_THE_END = 0.5
+# An item that nobody has answered for so long is free again; who answers late keeps the word.
 LEASE_SECONDS = 900.0
-# Answers that the pace is measured over, and that an undo goes back.
-_REMEMBERED = 50
-# Items that are looked at one by one before all that are answered are read at once.
-_PROBED_ITEMS = 20
+# Items in which those are looked for that are probably asked next.
+_NEAR_ITEMS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +101,31 @@ class QueueProgress:
         return f"{self.answered:,} of {self.items:,}" if self.items else "the queue has no items"
 
 
+class _Lease(NamedTuple):
+    """Who has a seat of an item, or has answered there.
+
+    Attributes:
+        item: Position in the queue, from 0.
+        seat: 0, or 1 for a second person.
+        attempt: The how many-th lease of the seat, from 0.
+        person: Who has it.
+        until: When it ends, `LEASE_SECONDS` after the seat was taken or answered; in seconds since 1970.
+        verdict: What the person has answered, or "".
+    """
+
+    item: int
+    seat: int
+    attempt: int
+    person: str
+    until: float
+    verdict: str
+
+
 class ReviewQueue:
     """A queue in use.
 
     Two people never get the same seat of an item: a seat is claimed in the log, and free again after `LEASE_SECONDS`.
-    A second seat is for somebody who has not answered the item before.
+    A second seat is for somebody who has not answered the item before. How far a queue is follows from the seats.
 
     Args:
         stores: Stores of the workspace.
@@ -136,25 +154,30 @@ class ReviewQueue:
             RequestError: The person has no name.
         """
         person = str(person_settings(person)["person"])
-        position = self._read_position(person)
-        current = position.get("current")
-        if isinstance(current, list):
-            number, seat = int(str(current[0])), int(str(current[1]))
-            if (item := self._hold(number, seat, person)) is not None:
+        by_item = defaultdict[int, list[_Lease]](list)
+        for lease in self._leases():
+            by_item[lease.item].append(lease)
+        seats = {number: _find_seats(leases) for number, leases in by_item.items()}
+        leases = (lease for item in seats.values() for lease in item.values())
+        unanswered = (lease for lease in leases if lease.person == person and not lease.verdict)
+        for lease in sorted(unanswered, key=lambda lease: (-lease.until, lease.item)):
+            if (item := self._show(lease.item, lease.seat)) is not None:
+                self._put_lease(lease.item, lease.seat, person)
                 return item
-        if (item := self._find_free(person, position, int(str(position["start"])))) is not None:
-            return item
-        progress = self.progress()
-        # What was taken back since stands before the position of this person.
-        if progress.answered < progress.items or progress.second < progress.doubled:
-            item = self._find_free(person, position, 0)
-        return item
+        for number in range(self.queue.items):
+            if not any(lease.person == person and lease.verdict for lease in by_item[number]):
+                for seat in range(int(self._row(number).get("people", 1))):
+                    item = self._claim(number, seat, person, seats.get(number, {}).get(seat))
+                    if item is not None:
+                        return item
+        return None
 
     def next_episodes(self, item: QueueItem, count: int) -> list[str]:
         """The episodes that are probably asked about after an item: of near items that nobody has claimed yet."""
-        numbers = range(item.item + 1, min(item.item + _PROBED_ITEMS, self.queue.items))
-        free = (number for number in numbers if not _is_gone(self._row(number)) and not self._seats(number))
-        return [str(self._row(number)["episode_id"]) for number in islice(free, count)]
+        claimed = {lease.item for lease in self._leases()}
+        numbers = range(item.item + 1, min(item.item + _NEAR_ITEMS, self.queue.items))
+        free = (row for number in numbers if number not in claimed if not _is_gone(row := self._row(number)))
+        return [str(row["episode_id"]) for row in islice(free, count)]
 
     def answer(self, item: QueueItem, person: str, verdict: str, **fields: Any) -> Annotation:
         """Store what a person says of an item; after this call it is in the log.
@@ -184,201 +207,133 @@ class ReviewQueue:
 
     def give(self, answer: Answer, seat: int | None = None) -> Annotation:
         """Store an answer about an item of this queue, such as an earlier one with another verdict; see `answer`."""
-        annotation = store_answer(self._stores, answer)
-        self.record(answer, annotation, seat)
+        prepared = prepare_answer(self._stores, answer)
+        with self._log.atomic():
+            annotation = store_prepared(self._stores, prepared)
+            self.record(answer, seat)
         return annotation
 
-    def record(self, answer: Answer, annotation: Annotation, seat: int | None = None) -> None:
+    def record(self, answer: Answer, seat: int | None = None) -> None:
         """Take note of an answer that is in the log; without a seat, in the one that its person has or that is free."""
-        seats, person = self._seats(answer.item), answer.person
         if seat is None:
-            seat = _seat_of(seats, person)
-        position, now = self._read_position(person), self._clock()
-        entry: list[Json] = [answer.item, seat, annotation.annotation_id, now]
-        last = [*cast("list[Json]", position["last"]), entry]
-        position |= {"last": last[-_REMEMBERED:], "current": None}
-        position["own"] = int(str(position["own"])) + (not _has_answered(seats, person))
-        _count_seat(position, seat, not seats.get(seat, {}).get("verdict"))
-        lease = self._lease(person, answer.verdict)
-        with self._log.atomic():
-            self._put_lease(answer.item, seat, lease)
-            self._log.put_documents(POSITIONS, {self._position_key(person): position})
+            leases = list(self._leases(answer.item))
+            seats = _find_seats(leases)
+            person_seats = [lease.seat for lease in leases if lease.person == answer.person]
+            free = [number for number in (0, 1) if number not in seats or not seats[number].verdict]
+            seat = next(iter([*person_seats, *free]), max(seats, default=0) + 1)
+        self._put_lease(answer.item, seat, answer.person, answer.verdict)
 
     def undo(self, person: str) -> QueueItem | None:
         """Take the last answer of a person back, and ask it again; None where nothing is left to take back."""
         person = str(person_settings(person)["person"])
-        position = self._read_position(person)
-        last = cast("list[list[Json]]", position["last"])
-        if not last:
+        answered = [lease for lease in self._leases() if lease.person == person and lease.verdict]
+        if not answered:
             return None
-        number, seat, annotation_id = int(str(last[-1][0])), int(str(last[-1][1])), str(last[-1][2])
-        take_back(self._stores, annotation_id, person)
-        position |= {
-            "last": list[Json](last[:-1]),
-            "current": [number, seat],
-            "own": int(str(position["own"])) - 1,
-        }
-        lease = self._lease(person)
-        _count_seat(position, seat, -1)
+        last = max(answered, key=lambda lease: (lease.until, lease.item))
         with self._log.atomic():
-            self._put_lease(number, seat, lease)
-            self._log.put_documents(POSITIONS, {self._position_key(person): position})
-        return self._hold(number, seat, person)
-
-    def answer_count(self, person: str) -> int:
-        """Number of items that a person has answered."""
-        return int(str(self._read_position(person)["own"]))
+            for annotation_id in self._find_answers(last):
+                take_back(self._stores, annotation_id, person)
+            self._put_lease(last.item, last.seat, person)
+        return self._show(last.item, last.seat)
 
     def progress(self, person: str = "") -> QueueProgress:
         """How far the queue is, from what each person has answered."""
-        position = self._read_position(person) if person else {"own": 0, "last": []}
-        tallies = [
-            cast("dict[str, Any]", document).get("seats", {})
-            for _, document in self._log.find_documents(POSITIONS, f"{self.queue.name}/")
-        ]
-        first, second = (sum(int(tally.get(seat, 0)) for tally in tallies) for seat in "01")
+        answered = [lease for lease in self._leases() if lease.verdict]
+        first, second = ({lease.item for lease in answered if lease.seat == seat} for seat in (0, 1))
         return QueueProgress(
-            answered=min(max(first, 0), self.queue.items),
+            answered=len(first),
             items=self.queue.items,
-            own=int(str(position["own"])),
-            second=min(max(second, 0), self.queue.doubled),
+            own=len({lease.item for lease in answered if lease.person == person}),
+            second=len(second),
             doubled=self.queue.doubled,
         )
 
-    def _find_free(self, person: str, position: dict[str, Json], start: int) -> QueueItem | None:
-        """Claim the first seat from a position on that a person may have."""
-        start_is_fixed = False
-        for number in self._unanswered_items(start):
-            people = int(self._row(number).get("people", 1))
-            seats = self._seats(number)
-            is_open = [seat for seat in range(people) if seat not in seats or not seats[seat]["verdict"]]
-            if not start_is_fixed and (is_open and not _has_answered(seats, person)):
-                # What is before this is answered, or was by this person: it need not be looked at again.
-                position["start"], start_is_fixed = number, True
-            if not is_open or _has_answered(seats, person) or _is_gone(self._row(number)):
-                continue
-            for seat in is_open:
-                item = self._claim(number, seat, person, seats)
-                if item is not None:
-                    position["current"] = [number, seat]
-                    self._log.put_documents(POSITIONS, {self._position_key(person): position})
-                    return item
-        return None
+    def _leases(self, number: int | None = None) -> Iterator[_Lease]:
+        """Yield the leases of an item, of all items by default, by item, seat and attempt."""
+        name = f"{self.queue.name}/"
+        for key, document in self._log.find_documents(
+            SEATS, name if number is None else f"{name}{number:07d}/"
+        ):
+            item, seat, attempt = map(int, key.removeprefix(name).split("/"))
+            stored = cast("dict[str, Any]", document)
+            yield _Lease(item, seat, attempt, stored["person"], stored["until"], stored["verdict"])
 
-    def _unanswered_items(self, start: int) -> Iterator[int]:
-        """Numbers of items from a position on; after some, those that are answered are left out at once."""
-        yield from range(start, min(start + _PROBED_ITEMS, self.queue.items))
-        prefix, answers = f"{self.queue.name}/", Counter[int]()
-        for key, lease in self._log.find_documents(SEATS, prefix):
-            if cast("dict[str, Json]", lease)["verdict"]:
-                answers[int(key.removeprefix(prefix).partition("/")[0])] += 1
-        for number in range(start + _PROBED_ITEMS, self.queue.items):
-            if answers[number] < int(self._row(number).get("people", 1)):
-                yield number
-
-    def _claim(
-        self, number: int, seat: int, person: str, seats: Mapping[int, Mapping[str, Any]]
-    ) -> QueueItem | None:
-        """Take a seat that is free or whose lease has ended; None where somebody else was faster."""
-        current = seats.get(seat)
-        if current is not None and current["person"] == person:
-            return self._show(number, seat)
-        if current is not None and current["until"] > self._clock():
+    def _claim(self, number: int, seat: int, person: str, current: _Lease | None) -> QueueItem | None:
+        """Take a seat that is free or whose lease has ended; None where it is not, or somebody else was faster."""
+        is_busy = current is not None and (current.verdict or current.until > self._clock())
+        if current is not None and (is_busy or current.person == person):
             return None
         # Each lease of a seat has a number: of several who find the same one ended, one gets the next.
-        attempt = 0 if current is None else int(current["attempt"]) + 1
+        attempt = 0 if current is None else current.attempt + 1
+        if (item := self._show(number, seat)) is None:
+            return None
         key = self._seat_key(number, seat, attempt)
-        return self._show(number, seat) if self._log.claim_document(SEATS, key, self._lease(person)) else None
+        return item if self._log.claim_document(SEATS, key, self._make_lease(person)) else None
 
-    def _lease(self, person: str, verdict: str = "") -> dict[str, Json]:
+    def _make_lease(self, person: str, verdict: str = "") -> dict[str, Json]:
         return {"person": person, "until": self._clock() + LEASE_SECONDS, "verdict": verdict}
 
-    def _put_lease(self, number: int, seat: int, lease: dict[str, Json]) -> None:
+    def _put_lease(self, number: int, seat: int, person: str, verdict: str = "") -> None:
         """Write the lease of a person in place of an earlier one of the same person."""
-        attempts = self._attempts(number, seat)
-        person_attempts = [
-            attempt for attempt, other in attempts.items() if other["person"] == lease["person"]
-        ]
-        attempt = person_attempts[-1] if person_attempts else max(attempts, default=-1) + 1
-        self._log.put_documents(SEATS, {self._seat_key(number, seat, attempt): lease})
+        leases = [lease for lease in self._leases(number) if lease.seat == seat]
+        own = [lease.attempt for lease in leases if lease.person == person]
+        attempt = own[-1] if own else len(leases)
+        key = self._seat_key(number, seat, attempt)
+        self._log.put_documents(SEATS, {key: self._make_lease(person, verdict)})
 
-    def _hold(self, number: int, seat: int, person: str) -> QueueItem | None:
-        """The item that a person was asked last, unless it is answered or somebody else has it by now."""
-        lease = self._seats(number).get(seat)
-        if lease is None or lease["person"] != person or lease["verdict"] or _is_gone(self._row(number)):
-            return None
-        if self._was_answered(number, seat, person):
-            return None
-        self._put_lease(number, seat, self._lease(person))
-        return self._show(number, seat)
-
-    def _was_answered(self, number: int, seat: int, person: str) -> bool:
-        """Whether the log has the answer although the seat does not: the process was killed in between."""
-        drawn = self._drawn(number, seat)
-        for annotation in keep_newest_annotations(
-            self._log.find_annotations([self._row(number)["episode_id"]])
-        ):
+    def _find_answers(self, lease: _Lease) -> Iterator[str]:
+        """Yield the id of what a person has answered to an item, unless it was taken back or changed elsewhere."""
+        stored = self._log.find_annotations([self._row(lease.item)["episode_id"]])
+        for annotation in keep_newest_annotations(stored):
             answer = read_answer(annotation)
-            position = (answer.queue, answer.item, answer.person, answer.drawn) if answer else ()
-            if answer and position == (self.queue.name, number, person, drawn):
-                self.record(answer, annotation, seat)
-                return True
-        return False
-
-    def _drawn(self, number: int, seat: int) -> str:
-        return "repeat" if seat else str(self._row(number)["drawn"])
+            key = (self.queue.name, lease.item, lease.person)
+            if answer and (answer.queue, answer.item, answer.person) == key:
+                yield annotation.annotation_id
 
     def _show(self, number: int, seat: int) -> QueueItem | None:
         """An item as it is shown; None where its episode was removed, until an undo brings it back."""
         row, question = self._row(number), self.queue.question
-        item = QueueItem(
+        if _is_gone(row):
+            return None
+        table = self._stores.tables.episodes
+        columns = ["duration_seconds", "dataset", *recorded_columns(table.columns(), "instruction")]
+        episodes = table.read_columns(columns, ids_filter([row["episode_id"]]))
+        if not len(episodes):
+            return None
+        kind = "episode" if question in QUESTIONS_OF_EPISODES else "annotation"
+        if kind == "episode":
+            (episode,) = episodes.to_pylist()
+            start, stop = 0.0, float(episode["duration_seconds"] or 0.0)
+            # Whether it is right is asked of what the source says, whatever others say in its place.
+            text = recorded_instruction(episode) if question == INSTRUCTION else episode["instruction"]
+            evidence = self._audited_frames(episode["dataset"], row)
+        else:
+            subject = find_subject(self._stores, row["subject"], kind)
+            start, stop = subject.start_seconds, subject.stop_seconds
+            text, evidence = subject.value.get("text"), self._evidence(subject)
+        return QueueItem(
             queue=self.queue.name,
             item=number,
             seat=seat,
             question=question,
             subject_id=row["subject"],
-            subject_kind="episode" if question in QUESTIONS_OF_EPISODES else "annotation",
+            subject_kind=kind,
             episode_id=row["episode_id"],
-            start_seconds=0.0,
-            stop_seconds=0.0,
-            text="",
-            evidence=(),
-            drawn=self._drawn(number, seat),
-        )
-        return self._with_text(item)
-
-    def _with_text(self, item: QueueItem) -> QueueItem | None:
-        """An item with its clip and its text; None where its episode is not in the tables."""
-        episodes = self._stores.tables.episodes
-        columns = ["duration_seconds", "dataset", *recorded_columns(episodes.columns(), "instruction")]
-        rows = episodes.read_columns(columns, ids_filter([item.episode_id])).to_pylist()
-        if not rows:
-            return None
-        if item.subject_kind == "episode":
-            row: dict[str, Any] = rows[0]
-            return replace(
-                item,
-                stop_seconds=float(row.get("duration_seconds") or 0.0),
-                # Whether it is right is asked of what the source says, whatever others say in its place.
-                text=recorded_instruction(row) if item.question == INSTRUCTION else row["instruction"],
-                evidence=self._audited_frames(item, str(row.get("dataset") or "")),
-            )
-        subject = find_subject(self._stores, item.subject_id, item.subject_kind)
-        return replace(
-            item,
-            start_seconds=subject.start_seconds,
-            stop_seconds=subject.stop_seconds,
-            text=str(subject.value.get("text") or ""),
-            evidence=self._evidence(subject),
+            start_seconds=start,
+            stop_seconds=stop,
+            text=str(text or ""),
+            evidence=evidence,
+            drawn="repeat" if seat else str(row["drawn"]),
         )
 
-    def _audited_frames(self, item: QueueItem, dataset: str) -> tuple[float, ...]:
+    def _audited_frames(self, dataset: str, row: Mapping[str, Any]) -> tuple[float, ...]:
         """Seconds of the frames for which the audit names an episode, in a queue of those: else they tell its word."""
-        if item.question != INSTRUCTION or "audit" not in self.queue.recipe:
+        if self.queue.question != INSTRUCTION or "audit" not in self.queue.recipe:
             return ()
-        from ares.review.instruction_audit import read_deciding_frames
+        from ares.review.instruction_audit import find_finding
 
-        return read_deciding_frames(self._stores, dataset, item.episode_id)
+        finding = find_finding(self._stores, dataset, row["episode_id"])
+        return finding.seconds if finding else ()
 
     def _evidence(self, subject: Annotation) -> tuple[float, ...]:
         """The second of the frame on which the least sure ruling of a judge rests, else the end.
@@ -407,50 +362,18 @@ class ReviewQueue:
             self._blocks[block] = cast("list[Mapping[str, Any]]", document)
         return self._blocks[block][position]
 
-    def _seats(self, number: int) -> dict[int, Mapping[str, Any]]:
-        """Who has or had the seats of an item, by number of the seat."""
-        prefix = f"{self.queue.name}/{number:07d}/"
-        seats: dict[int, Mapping[str, Any]] = {}
-        for key, document in self._log.find_documents(SEATS, prefix):
-            seat, attempt = map(int, key.removeprefix(prefix).split("/"))
-            # Who has answered keeps the word, also behind a lease that had ended.
-            if seat not in seats or not seats[seat]["verdict"]:
-                seats[seat] = {**cast("Mapping[str, Any]", document), "attempt": attempt}
-        return seats
-
-    def _attempts(self, number: int, seat: int) -> dict[int, Mapping[str, Any]]:
-        prefix = f"{self.queue.name}/{number:07d}/{seat}/"
-        documents = self._log.find_documents(SEATS, prefix)
-        return {int(key.rpartition("/")[2]): cast("Mapping[str, Any]", lease) for key, lease in documents}
-
-    def _read_position(self, person: str) -> dict[str, Json]:
-        """How far a person is."""
-        document = self._log.get_document(POSITIONS, self._position_key(person))
-        empty: dict[str, Json] = {"start": 0, "current": None, "own": 0, "last": [], "seats": {}}
-        return {**empty, **cast("dict[str, Json]", document or {})}
-
     def _seat_key(self, number: int, seat: int, attempt: int) -> str:
         return f"{self.queue.name}/{number:07d}/{seat}/{attempt:04d}"
 
-    def _position_key(self, person: str) -> str:
-        return f"{self.queue.name}/{person}"
 
-
-def _count_seat(position: dict[str, Json], seat: int, change: int) -> None:
-    """Count an answer of a person, by seat."""
-    seats = cast("dict[str, Any]", position["seats"])
-    position["seats"] = {**seats, str(seat): int(seats.get(str(seat), 0)) + change}
-
-
-def _seat_of(seats: Mapping[int, Mapping[str, Any]], person: str) -> int:
-    """The seat that a person has, else the first that nobody has answered."""
-    person_seats = [seat for seat, lease in seats.items() if lease["person"] == person]
-    free = [seat for seat in (0, 1) if not seats.get(seat, {}).get("verdict")]
-    return next(iter([*person_seats, *free]), max(seats) + 1)
-
-
-def _has_answered(seats: Mapping[int, Mapping[str, Any]], person: str) -> bool:
-    return any(lease["person"] == person and lease["verdict"] for lease in seats.values())
+def _find_seats(leases: Iterable[_Lease]) -> dict[int, _Lease]:
+    """Who has or had the seats of an item, by number of the seat."""
+    seats = dict[int, _Lease]()
+    for lease in leases:
+        # Who has answered keeps the word, also behind a lease that had ended.
+        if lease.seat not in seats or not seats[lease.seat].verdict:
+            seats[lease.seat] = lease
+    return seats
 
 
 def _is_gone(row: Mapping[str, Any]) -> bool:

@@ -334,11 +334,11 @@ class Reviews:
         queues = {queue.name: queue for queue in self.queues()} if action else {}
         if action is None or not queues:
             return
-        for annotation, answer in self._foreign(str(action.details["origin"])):
+        for _, answer in self._foreign(str(action.details["origin"])):
             queue = queues.get(answer.queue)
             is_counted = answer.person in cast("list[str]", action.details["of"])
             if queue and is_counted and answer.item < queue.items and answer.question == queue.question:
-                self.queue(queue.name).record(answer, annotation)
+                self.queue(queue.name).record(answer)
 
     def _foreign(self, origin: str) -> Iterator[tuple[Annotation, Answer]]:
         """The answers that were kept of a file."""

@@ -111,11 +111,13 @@ def _describe_judges(stores: Stores, episode: Episode) -> dict[str, Json]:
         rows = stores.tables.episodes.read_columns(sorted(columns), ids_filter([episode.episode_id]))
         described |= next(iter(rows.to_pylist()), {})
     if stores.annotations.get_document(_AUDIT_STAMPS, _LAST) is not None:
-        from ares.review import find_audit_verdicts
+        from ares.review import find_finding
 
-        verdicts = find_audit_verdicts(stores, {episode.episode_id: episode.dataset})
-        if verdict := verdicts.get(episode.episode_id):
-            described["instruction_audit"] = verdict.to_json()
+        finding = find_finding(stores, episode.dataset, episode.episode_id)
+        # A source that says something else by now is not judged by what was said of the old instruction.
+        recorded = episode.recorded.get("instruction", episode.instruction)
+        if finding is not None and finding.instruction == recorded:
+            described["instruction_audit"] = {"verdict": "unmet", **finding.to_json()}
     return described
 
 

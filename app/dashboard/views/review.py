@@ -353,7 +353,7 @@ def _let_tables_follow(queue: ReviewQueue, person: str) -> None:
     """Let filters and counts show the answers, soon where that is quick."""
     workspace = cached_reads.workspace()
     is_small = workspace.stores.tables.episodes.count() <= _FEW_EPISODES
-    if is_small or queue.answer_count(person) % _ANSWERS_PER_SYNC == 0:
+    if is_small or queue.progress(person).own % _ANSWERS_PER_SYNC == 0:
         _follow_answers(workspace.stores)
 
 

@@ -6,26 +6,21 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from ares.annotation import Producer
 from ares.curation import purge_episodes
 from ares.errors import RequestError
 from ares.review import (
     AuditedEpisode,
     InstructionAudit,
     QueueRequest,
-    audit_verdicts,
-    find_audit_verdicts,
     judge_instructions,
     normalize_instruction,
 )
-from ares.review.audit_verdicts import AuditVerdict, hash_text, keep_audit_verdicts
 from ares.settings import Settings
 from ares.store import StagedIds
 from ares.workspace import Workspace, open_workspace
@@ -235,83 +230,37 @@ def test_a_removed_episode_is_not_named(audited: tuple[Workspace, str]) -> None:
     assert _named(workspace) == [planted]
 
 
-@pytest.fixture
-def checked(
-    world: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[Workspace, str]]:
-    """A separate world that was audited, in documents of few episodes, and the planted episode."""
-    monkeypatch.setattr(audit_verdicts, "_EPISODES_PER_DOCUMENT", 8)
-    with open_workspace(str(copy_workspace(world[0], tmp_path / "ws")), Settings()) as opened:
-        opened.review.audit_instructions()
-        yield opened, world[1]
-
-
 @pytest.mark.slow
-def test_a_corrected_source_is_not_judged_by_what_was_said_of_its_old_instruction(
-    checked: tuple[Workspace, str], run_ares: Callable[..., CommandResult]
+def test_what_the_audit_names_is_shown_until_its_source_says_something_else(
+    world: tuple[Path, str], tmp_path: Path, run_ares: Callable[..., CommandResult]
 ) -> None:
-    workspace, planted = checked
-    assert "unmet, instruction audit 2, look" in run_ares("show", planted, "-w", workspace.path).out
-    rows = pa.table({"episode_id": [planted], "instruction": [TEXTS[2]]})
-    workspace.stores.tables.episodes.set_values(rows)
-    assert find_audit_verdicts(workspace.stores, {planted: "known"}) == {}
+    planted = world[1]
+    with open_workspace(str(copy_workspace(world[0], tmp_path / "ws")), Settings()) as workspace:
+        workspace.review.audit_instructions()
+        assert f"unmet: '{TEXTS[2]}" in _show(run_ares, workspace, planted).lower()
+        named = set(_named(workspace))
+        other = next(
+            id for id in workspace.stores.tables.episodes.ids("dataset = 'known'") if id not in named
+        )
+        assert "fits better" not in _show(run_ares, workspace, other)
+        rows = pa.table({"episode_id": [planted], "instruction": [TEXTS[2]]})
+        workspace.stores.tables.episodes.set_values(rows)
+        assert "fits better" not in _show(run_ares, workspace, planted) and not _named(workspace)
 
 
-@pytest.mark.slow
-def test_what_the_audit_said_survives_a_removal_and_goes_with_a_purge(checked: tuple[Workspace, str]) -> None:
-    workspace, planted = checked
-    workspace.remove(ids=[planted])
-    workspace.review.audit_instructions("known")
-    workspace.undo()
-    assert find_audit_verdicts(workspace.stores, {planted: "known"})[planted].verdict == "unmet"
-    with StagedIds([planted]) as ids:
-        purge_episodes(workspace.stores, ids)
-    documents = workspace.stores.annotations.find_documents("instruction_verdicts")
-    assert planted not in json.dumps(list(documents))
+def _show(run_ares: Callable[..., CommandResult], workspace: Workspace, episode_id: str) -> str:
+    return run_ares("show", episode_id, "-w", workspace.path).out
 
 
-_AUDIT = Producer(annotator="instruction_audit", version="2", settings={"space": "look"})
-
-
-@pytest.mark.slow
-def test_two_audits_of_a_dataset_at_once_keep_what_both_say(
-    checked: tuple[Workspace, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second begins when the first has read what is stored, and before it writes."""
-    workspace, _ = checked
-    ids = sorted(workspace.stores.tables.episodes.ids("dataset = 'known'"))
-    verdict = AuditVerdict("unmet", 0.1, hash_text(TEXTS[0]))
-    read = audit_verdicts._read_verdict_documents
-    with open_workspace(workspace.path, Settings()) as other:
-        second = Thread(target=keep_audit_verdicts, args=(other.stores, "known", _AUDIT, {ids[1]: verdict}))
-
-        def read_and_let_another_write(*arguments: object) -> dict[str, object]:
-            stored = read(*arguments)  # type: ignore[arg-type]
-            if not second.ident:
-                second.start()
-                second.join(timeout=1.0)
-            return stored  # type: ignore[return-value]
-
-        monkeypatch.setattr(audit_verdicts, "_read_verdict_documents", read_and_let_another_write)
-        keep_audit_verdicts(workspace.stores, "known", _AUDIT, {ids[0]: verdict})
-        second.join()
-    stored = workspace.stores.annotations.find_documents("instruction_verdicts", "known/")
-    said = {id: item for _, document in stored for id, item in audit_verdicts._list_verdicts(document)}
-    assert {ids[0], ids[1]} <= {id for id, item in said.items() if item.rank == 0.1}
-
-
-def test_verdicts_of_many_episodes_are_one_read_of_the_log(
-    checked: tuple[Workspace, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workspace, planted = checked
-    log, reads = workspace.stores.annotations, list[str]()
-
-    def count(name: str, read: Callable[..., object]) -> Callable[..., object]:
-        return lambda *arguments: [reads.append(name), read(*arguments)][1]  # type: ignore[func-returns-value]
-
-    for name in ("get_document", "get_documents", "find_documents"):
-        monkeypatch.setattr(log, name, count(name, getattr(log, name)))
-    datasets = dict.fromkeys(workspace.stores.tables.episodes.ids("dataset = 'known'"), "known")
-    verdicts = find_audit_verdicts(workspace.stores, datasets)
-    assert verdicts[planted].verdict == "unmet" and len(verdicts) == len(datasets)
-    assert reads == ["get_documents"]
+def test_what_the_audit_said_of_an_episode_goes_with_a_purge(world: tuple[Path, str], tmp_path: Path) -> None:
+    planted = world[1]
+    with open_workspace(str(copy_workspace(world[0], tmp_path / "ws")), Settings()) as workspace:
+        workspace.review.audit_instructions()
+        workspace.stores.annotations.put_documents(
+            "instruction_verdicts", {"known/": {"j": {"episodes": {planted: []}}}}
+        )
+        with StagedIds([planted]) as ids:
+            purge_episodes(workspace.stores, ids)
+        for kind in ("instruction_audits", "instruction_verdicts"):
+            documents = workspace.stores.annotations.find_documents(kind)
+            assert planted not in json.dumps(list(documents)), "what an earlier version stored goes, too"

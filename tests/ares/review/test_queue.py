@@ -81,7 +81,7 @@ def test_what_is_drawn_at_random_is_fixed_before_the_first_answer(stores: Stores
     other = _create(stores, replace(REQUEST, name="other", seed=1))
     first = ReviewQueue(stores, "q")
     assert _subjects(first) == _subjects(again) != _subjects(other)
-    assert {first._drawn(number, 0) for number in range(30)} == {"random"}
+    assert {first._row(number)["drawn"] for number in range(30)} == {"random"}
     with pytest.raises(RequestError, match="there is a queue 'q'"):
         _create(stores)
 
