@@ -20,7 +20,7 @@ from ares.workspace import producers_to_json
 
 if TYPE_CHECKING:
     from ares.doctor import Finding
-    from ares.workspace.coverage import DatasetCoverage
+    from ares.workspace import DatasetCoverage
 
 
 def add_status_arguments(parser: argparse.ArgumentParser) -> None:

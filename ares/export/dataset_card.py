@@ -130,10 +130,9 @@ def _count_corrections(stores: Stores, episode_ids: Sequence[str]) -> dict[str, 
         for name in columns:
             corrected = [row["episode_id"] for row in rows if row[name] is not None]
             counts[name.partition("_")[0]] += len(corrected)
-            said = (
-                keep_newest_annotations(log.find_annotations(corrected, [labels[name]])) if corrected else []
-            )
-            people.update(item.maker_id for item in said if not item.is_withdrawn)
+            labelled = log.find_annotations(corrected, [labels[name]]) if corrected else []
+            newest = keep_newest_annotations(labelled)
+            people.update(item.maker_id for item in newest if not item.is_withdrawn)
     producers = log.producers() if people else {}
     names = sorted({person_of(producers[maker_id]) for maker_id in people})
     listed: list[Json] = [*names]

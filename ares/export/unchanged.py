@@ -127,7 +127,7 @@ def repeat_export(
     document: dict[str, Any] = json.loads((before.folder / MANIFEST_FILE).read_text(encoding="utf-8"))
     with staging_folder(request.destination, "unchanged", state) as staged:
         for path in _list_files(before.folder):
-            _link(path, staged.folder / path.relative_to(before.folder))
+            _link_file(path, staged.folder / path.relative_to(before.folder))
         selection = request.set.to_json()
         document["set"] = {
             name: value for name, value in selection.items() if name not in ("created", "person")
@@ -164,7 +164,7 @@ def link_equal_files(folder: Path, earlier: list[EarlierExport]) -> None:
         linked.replace(path)
 
 
-def _link(source: Path, target: Path) -> None:
+def _link_file(source: Path, target: Path) -> None:
     """Link a file that nobody edits; copy any other, and where links cannot be."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.suffix not in _COPIED:

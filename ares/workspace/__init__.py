@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ares.workspace.answers import AnswerRow as AnswerRow
     from ares.workspace.arguments import SelectionOptions as SelectionOptions, read_id_file as read_id_file
     from ares.workspace.carried_labels import carry_labels as carry_labels, stage_labels as stage_labels
+    from ares.workspace.coverage import DatasetCoverage as DatasetCoverage
     from ares.workspace.dataset_sheet import DatasetSheet as DatasetSheet, is_dataset as is_dataset
     from ares.workspace.episode import PlayableVideo as PlayableVideo, StoredEpisode as StoredEpisode
     from ares.workspace.episodes import Episodes as Episodes

@@ -252,7 +252,7 @@ def export_rlds(
     """
     # A span has another text, a plan makes one dataset of several, and weights stand at the steps.
     is_whole = request.set.num_spans is None and request.plan is None and not request.weights
-    copies_records = request.task != "caption" and is_whole
+    copies_records = request.task.startswith(_INSTRUCTION) and is_whole
     format = GroupedFormat(
         name="rlds tfrecord",
         write_dataset=_write_dataset,

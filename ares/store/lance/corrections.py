@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ares.store.sql import TrustedFilter
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from ares.store.lance.episodes import EpisodeTable
 
 
 # The columns of the source that people correct, and beside each the column with what was recorded. The second of each
@@ -21,16 +19,26 @@ _RECORDED: Mapping[str, str] = {
     "instructions": "instructions_original",
     "instruction": "instruction_original",
 }
-_MARKS: Mapping[str, str] = {
+_NEVER_EMPTY: Mapping[str, str] = {
     "success": "success_source_original",
     "success_source": "success_source_original",
     "instructions": "instruction_original",
     "instruction": "instruction_original",
 }
 # Columns that people fill.
-_SAID = ("person_success", "corrected_instruction", "instruction_fits")
+_PEOPLE_COLUMNS = ("person_success", "corrected_instruction", "instruction_fits")
 # What `success_source` says of an outcome by people.
 PERSON_SOURCE = "person"
+
+
+class CorrectedTable(Protocol):
+    """The table of episodes, as far as corrections need it."""
+
+    def columns(self) -> Mapping[str, str]:
+        """Type of each column by its name."""
+
+    def scan(self, columns: Sequence[str], where: str = "") -> Iterator[pa.RecordBatch]:
+        """Columns of the episodes that match a filter."""
 
 
 def recorded_instruction(row: Mapping[str, Any]) -> str:
@@ -42,17 +50,17 @@ def recorded_instruction(row: Mapping[str, Any]) -> str:
 def read_recorded(row: Mapping[str, Any]) -> dict[str, Any]:
     """What the source says where people say something else, of a row with the columns of `recorded_columns`."""
     return {
-        name: row[_RECORDED[name]] for name in ("instruction", "success") if row.get(_MARKS[name]) is not None
+        name: row[_RECORDED[name]] for name in ("instruction", "success") if row.get(_NEVER_EMPTY[name]) is not None
     }
 
 
 def recorded_columns(existing: Collection[str], *names: str) -> list[str]:
     """Columns to read for what the source says in some of those that people correct, or in all; as far as there."""
-    needed = [column for name in names or _RECORDED for column in (name, _RECORDED[name], _MARKS[name])]
+    needed = [column for name in names or _RECORDED for column in (name, _RECORDED[name], _NEVER_EMPTY[name])]
     return [column for column in dict.fromkeys(needed) if column in existing]
 
 
-def find_corrections(rows: EpisodeTable, *, undo: bool = False) -> Iterator[pa.Table]:
+def find_corrections(rows: CorrectedTable, *, undo: bool = False) -> Iterator[pa.Table]:
     """Yield what has to be written so that the columns of the source show what people say.
 
     Args:
@@ -60,10 +68,10 @@ def find_corrections(rows: EpisodeTable, *, undo: bool = False) -> Iterator[pa.T
         undo: Whether they are to show what was recorded, whatever people say.
     """
     existing = rows.columns()
-    decided = [name for name in (*_SAID, *_MARKS.values()) if name in existing]
+    decided = [name for name in (*_PEOPLE_COLUMNS, *_NEVER_EMPTY.values()) if name in existing]
     if not decided:
         return
-    columns = [*_RECORDED, *(name for name in (*_RECORDED.values(), *_SAID) if name in existing)]
+    columns = [*_RECORDED, *(name for name in (*_RECORDED.values(), *_PEOPLE_COLUMNS) if name in existing)]
     condition = " OR ".join(f"{name} IS NOT NULL" for name in dict.fromkeys(decided))
     for batch in rows.scan(["episode_id", *columns], TrustedFilter(condition)):
         if len(changed := _compare_rows(batch, undo)):
@@ -76,13 +84,13 @@ def _compare_rows(batch: pa.RecordBatch, undo: bool) -> pa.Table:
     import pyarrow.compute as pc
 
     recorded = take_recorded(batch)
-    said = {} if undo else _read_said(batch, recorded)
+    by_column = {} if undo else _read_corrections(batch, recorded)
     is_right = pa.repeat(pa.scalar(value=True), batch.num_rows)
     columns: dict[str, pa.Array] = {"episode_id": batch["episode_id"]}
     for name, original in _RECORDED.items():
         value = recorded[name].combine_chunks() if name in recorded.column_names else batch[name]
         nothing = pa.nulls(len(value), value.type)
-        is_corrected, by_people = said.get(name, (pa.repeat(pa.scalar(value=False), len(value)), value))
+        is_corrected, by_people = by_column.get(name, (pa.repeat(pa.scalar(value=False), len(value)), value))
         columns[name] = pc.if_else(is_corrected, by_people, value)
         columns[original] = pc.if_else(is_corrected, value, nothing)
         stored = batch[original] if original in batch.schema.names else nothing
@@ -92,17 +100,17 @@ def _compare_rows(batch: pa.RecordBatch, undo: bool) -> pa.Table:
     return pa.table(columns).filter(pc.invert(is_right))
 
 
-def _read_said(batch: pa.RecordBatch, recorded: pa.Table) -> dict[str, tuple[pa.Array, pa.Array]]:
+def _read_corrections(batch: pa.RecordBatch, recorded: pa.Table) -> dict[str, tuple[pa.Array, pa.Array]]:
     """By column of the source where people say something else, and what."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    count, said = batch.num_rows, dict[str, tuple[pa.Array, pa.Array]]()
+    count, by_column = batch.num_rows, dict[str, tuple[pa.Array, pa.Array]]()
     if "person_success" in batch.schema.names:
         outcome = batch["person_success"]
         is_other = pc.and_(outcome.is_valid(), pc.invert(_is_same(outcome, recorded["success"])))
-        said["success"] = is_other, outcome
-        said["success_source"] = is_other, pa.repeat(pa.scalar(PERSON_SOURCE), count)
+        by_column["success"] = is_other, outcome
+        by_column["success_source"] = is_other, pa.repeat(pa.scalar(PERSON_SOURCE), count)
     if "corrected_instruction" in batch.schema.names:
         text = batch["corrected_instruction"]
         # Where nothing takes the place of an instruction that people refuse, the episode has none.
@@ -110,8 +118,8 @@ def _read_said(batch: pa.RecordBatch, recorded: pa.Table) -> dict[str, tuple[pa.
         text = pc.if_else(pc.and_(text.is_null(), is_refused), "", text)
         is_other = pc.and_(text.is_valid(), pc.invert(_is_same(text, recorded["instruction"])))
         lists = pa.array([[value] if value else [] for value in text.to_pylist()], pa.list_(pa.string()))
-        said["instruction"], said["instructions"] = (is_other, text), (is_other, lists)
-    return said
+        by_column["instruction"], by_column["instructions"] = (is_other, text), (is_other, lists)
+    return by_column
 
 
 def _is_same(left: pa.Array, right: pa.Array) -> pa.Array:
@@ -130,7 +138,7 @@ def take_recorded(rows: pa.RecordBatch | pa.Table) -> pa.Table:
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
     for name, original in _RECORDED.items():
         if original in table.column_names and name in table.column_names:
-            is_corrected = table[_MARKS[name]].is_valid()
+            is_corrected = table[_NEVER_EMPTY[name]].is_valid()
             value = pc.if_else(is_corrected, table[original], table[name])
             table = table.set_column(table.schema.get_field_index(name), table.schema.field(name), value)
     return table.drop_columns([name for name in _RECORDED.values() if name in table.column_names])
@@ -148,7 +156,7 @@ def keep_corrections(values: pa.Table, stored: pa.Table) -> pa.Table:
     rows = stored.take(pc.index_in(values["episode_id"], value_set=stored["episode_id"]))
     for name, original in _RECORDED.items():
         if original in rows.column_names:
-            is_corrected = rows[_MARKS[name]].is_valid()
+            is_corrected = rows[_NEVER_EMPTY[name]].is_valid()
             value, field = values[name], values.schema.field(name)
             shown = pc.if_else(is_corrected, rows[name], value)
             values = values.set_column(values.schema.get_field_index(name), field, shown)

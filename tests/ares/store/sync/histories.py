@@ -101,6 +101,11 @@ class Writer:
 
     def _annotation(self, step: Step) -> Annotation | None:
         episode_id, producer = self.episode_ids[step.episode], step.producer
+        # What was revised once is written by revisions from then on.
+        is_revision = step.variant in (4, 5, 6) or any(
+            other.revision and (other.maker_id, other.episode_id) == (producer.maker_id, episode_id)
+            for other in self.written
+        )
         start, stop = _SPANS[step.span] if producer in SEGMENTERS else _WHOLE_SPANS[step.variant == 9]
         plain = Annotation(
             episode_id=episode_id,
@@ -114,7 +119,7 @@ class Writer:
             created="2026-11-21T00:00:00+00:00",
             ordinal=1 if step.variant == 7 and producer not in RULERS else 0,
             # Also a revision of nothing; the newest in the log counts, not the largest.
-            revision=1000 - len(self.written) if step.variant in (4, 5, 6) else 0,
+            revision=1000 - len(self.written) if is_revision else 0,
             part=list(_CATEGORIES)[step.value % 3] if producer in RULERS else "",
         )
         return self._of_subject(plain, step)
