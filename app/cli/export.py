@@ -61,6 +61,10 @@ _MORE_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "P",
         "help": "write nothing where fewer episodes are left than this share of the last export of the set",
     },
+    "--link-dest": {
+        "metavar": "FOLDER",
+        "help": "an earlier export: files that are equal there are linked, and not written again",
+    },
     "--strict": {
         "action": "store_true",
         "help": "write nothing when an episode fails, instead of leaving it out",
@@ -183,6 +187,7 @@ def _export_with_options(args: argparse.Namespace) -> ExportReport:
         progress=args.progress,
         min_precision=args.min_precision,
         min_kept=args.min_kept,
+        link_dest=args.link_dest,
         refuted=args.refuted,
         task=args.task,
         fps=args.fps,

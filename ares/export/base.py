@@ -36,7 +36,7 @@ FAILURES_FILE = "manifest.failed.jsonl"
 # Fields of a report that depend on when and where a set is exported; the manifest has all others.
 _LOCAL_FIELDS = ("set", "path", "seconds", "unchanged_since")
 # Fields of a request that are no options of an export.
-_NO_OPTIONS = ("set", "destination", "files_hash", "min_precision", "min_kept", "least_episodes")
+_NO_OPTIONS = ("set", "destination", "files_hash", "min_precision", "min_kept", "least_episodes", "link_dest")
 # The plan of a merge, as it was obeyed, in the export.
 PLAN_FILE = "plan.yaml"
 # Extra signals of a merged dataset that say what of an episode is its own: 1 for what its source has, 0 for what was
@@ -188,6 +188,7 @@ class ExportRequest:
             changes nothing of what is written.
         min_kept: Least share of the episodes that the last export of a set of this name had; None asks for none.
         least_episodes: The same as a number of members, which `export_set` finds.
+        link_dest: An earlier export, to whose files equal ones are linked; None links nothing.
         files_hash: Hash of the files that trim and weights name, so that two requests that are equal write the same.
 
     Raises:
@@ -212,6 +213,7 @@ class ExportRequest:
     min_precision: float | None = None
     min_kept: float | None = None
     least_episodes: int = 0
+    link_dest: Path | None = None
     files_hash: str = field(default="", init=False)
 
     def __post_init__(self) -> None:

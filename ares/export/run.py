@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from ares.annotation import short_hash
 from ares.console import count_of, write_stderr
@@ -28,11 +27,10 @@ from ares.export.base import (
 )
 from ares.export.segments import SegmentReader, SpanText
 from ares.export.unchanged import (
-    EarlierExport,
-    find_earlier_exports,
-    hash_files_of,
+    check_link_folder,
     hash_state,
     link_equal_files,
+    note_state,
     repeat_export,
 )
 from ares.jobs import find_incomplete_episodes
@@ -298,13 +296,15 @@ def export_set(
         members = Sets(stores.annotations).ids(request.set)
         refuse_unmeasured(stores, members, request.min_precision, request.refuted)
     reader = open_reader(request, stores, conversion)
-    earlier = find_earlier_exports(stores, request.set.name)
     if request.min_kept is not None:
-        request = _ask_for_kept_episodes(request, earlier, reader.num_incomplete)
-    if repeated := repeat_export(request, stores, earlier):
-        progress(request.set.num_members)
-        _record_export(request, stores, repeated, earlier)
-        return repeated
+        request = _ask_for_kept_episodes(request, stores, reader.num_incomplete)
+    state = hash_state(request, stores)
+    if request.link_dest is not None:
+        check_link_folder(request.link_dest)
+        if repeated := repeat_export(request, request.link_dest, state):
+            progress(request.set.num_members)
+            _record_export(request, stores, repeated, state)
+            return repeated
     if reader.num_parts:
         progress = _count_parts(progress, request.set.num_members, reader.num_parts)
     with plugin_faults(label):
@@ -321,14 +321,13 @@ def export_set(
             f"{report.episodes} written, {report.failed} failed, of {total}; `export_members` counts them"
         )
         raise PluginError(f"{label} reports what it has not written", detail)
-    link_equal_files(request.destination.expanduser().resolve(), earlier)
-    _record_export(request, stores, report, earlier)
+    if request.link_dest is not None:
+        link_equal_files(request.destination, request.link_dest)
+    _record_export(request, stores, report, state)
     return report
 
 
-def _ask_for_kept_episodes(
-    request: ExportRequest, earlier: Sequence[EarlierExport], num_incomplete: int
-) -> ExportRequest:
+def _ask_for_kept_episodes(request: ExportRequest, stores: Stores, num_incomplete: int) -> ExportRequest:
     """The request with the least number of members that its share of the last export asks for.
 
     Raises:
@@ -337,7 +336,7 @@ def _ask_for_kept_episodes(
     share = request.min_kept or 0.0
     if not 0.0 < share <= 1.0:
         raise RequestError("a share of episodes is above 0, and at most 1", f"got {share:g}")
-    before = earlier[0].episodes if earlier else 0
+    before = _find_last_export(stores, request.set.name).get("episodes", 0)
     least = math.ceil(share * before)
     kept = request.set.num_members - num_incomplete
     if kept < least:
@@ -360,20 +359,27 @@ def _count_parts(progress: Callable[[int], None], total: int, parts: int) -> Cal
     return advance
 
 
-def _record_export(
-    request: ExportRequest, stores: Stores, report: ExportReport, earlier: Sequence[EarlierExport]
-) -> None:
+def _find_last_export(stores: Stores, set_name: str) -> Mapping[str, Any]:
+    """What the workspace knows of the last export of a set, by its name; nothing where there is none."""
+    documents = (
+        cast("dict[str, Any]", document) for _, document in stores.annotations.find_documents(EXPORTS)
+    )
+    of_set = (item for item in documents if str(item["set"]).partition("@")[0] == set_name)
+    return max(of_set, key=lambda item: int(item.get("number", 0)), default={})
+
+
+def _record_export(request: ExportRequest, stores: Stores, report: ExportReport, state: str) -> None:
     """Let the workspace know of an export, so that a purge can name it; what cannot be written is told."""
+    note_state(request.destination, state)
     folder, key = str(request.destination.expanduser().resolve()), request.set.frozen_key
     failures = request.destination / FAILURES_FILE
     lines = failures.read_text(encoding="utf-8").splitlines() if failures.is_file() else []
     failed = [json.loads(line) for line in lines]
     document: Json = {
         "set": request.set.label,
-        "number": 1 + (earlier[0].number if earlier else 0),
+        # It grows with each export of the set, whatever the clock says.
+        "number": 1 + int(_find_last_export(stores, request.set.name).get("number", 0)),
         "episodes": report.episodes,
-        "state": hash_state(request, stores),
-        "files": hash_files_of(Path(folder)),
         "path": folder,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "options": request.options,

@@ -36,6 +36,7 @@ class ExportOptions(TypedDict, total=False):
     progress: str
     min_precision: float | None
     min_kept: float | None
+    link_dest: str | os.PathLike[str] | None
 
 
 def make_export_request(
@@ -47,6 +48,8 @@ def make_export_request(
     values: dict[str, Any] = dict(options)
     if values.get("plan") is not None:
         values["plan"] = read_merge_plan(Path(expanded_path(values["plan"])))
+    if values.get("link_dest") is not None:
+        values["link_dest"] = Path(expanded_path(values["link_dest"]))
     return ExportRequest(set=members, destination=destination, format=format, **values)
 
 

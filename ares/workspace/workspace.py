@@ -684,6 +684,7 @@ class Workspace:
             progress: Signal of the sources that is the progress of each step, for rabc of lerobot.
             min_precision: Least share of true captions that people must have measured of each dataset.
             min_kept: Least share of the episodes that the last export of this set had.
+            link_dest: An earlier export, to whose files equal ones are linked and not written again.
             quiet: Show no progress.
 
         Raises:

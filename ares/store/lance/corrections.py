@@ -50,7 +50,9 @@ def recorded_instruction(row: Mapping[str, Any]) -> str:
 def read_recorded(row: Mapping[str, Any]) -> dict[str, Any]:
     """What the source says where people say something else, of a row with the columns of `recorded_columns`."""
     return {
-        name: row[_RECORDED[name]] for name in ("instruction", "success") if row.get(_NEVER_EMPTY[name]) is not None
+        name: row[_RECORDED[name]]
+        for name in ("instruction", "success")
+        if row.get(_NEVER_EMPTY[name]) is not None
     }
 
 

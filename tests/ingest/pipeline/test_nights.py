@@ -162,7 +162,7 @@ def test_an_export_is_not_written_where_too_little_is_left(
     export = ("export", "night", "-w", ws.path, "--min-kept", "0.9", "--format")
     assert run_ares(*export, "lerobot", tmp_path / "1").status == 0
     (videos / "A_front.mp4").unlink()
-    refused = run_ares(*export, "rlds", tmp_path / "2")
+    refused = run_ares(*export, "lerobot", tmp_path / "2")
     assert refused.status == 2 and not (tmp_path / "2").exists()
     assert "2 episodes of the set can be exported, 3 must be" in refused.err
     ws.sets.create("night", sorted(ws.stores.tables.episodes.ids())[:2], {})
@@ -181,9 +181,10 @@ def test_an_unchanged_night_writes_almost_nothing_and_says_so(
     ws: Workspace, videos: Path, tmp_path: Path, run_ares: Run, format: str
 ) -> None:
     def export(name: str) -> CommandResult:
-        assert run_ares("ingest", videos, "-w", ws.path, "-q").status == 0
+        run_ares("ingest", videos, "-w", ws.path, "-q")
         assert run_ares("set", "create", "night", "-w", ws.path, "-q").status == 0
-        return run_ares("export", "night", tmp_path / name, "--format", format, "-w", ws.path)
+        link = ("--link-dest", tmp_path / "1") if name != "1" else ()
+        return run_ares("export", "night", tmp_path / name, "--format", format, "-w", ws.path, *link)
 
     assert "unchanged:" not in export("1").out
     second = export("2")
@@ -200,10 +201,12 @@ def test_an_unchanged_night_writes_almost_nothing_and_says_so(
     ws.sync()
     gone = ws.episodes.where("key = 'C'").ids()
     run_ares("remove", *gone, "-w", ws.path, "--yes")
-    third = run_ares("set", "create", "night", "-w", ws.path, "-q")
-    assert third.status == 0
-    third = run_ares("export", "night", tmp_path / "3", "--format", format, "-w", ws.path)
+    third = export("3")
     assert third.status == 0 and "unchanged:" not in third.out
+    refused = run_ares(
+        "export", "night", tmp_path / "4", "--format", format, "-w", ws.path, "--link-dest", videos
+    )
+    assert refused.status == 2 and "has no manifest.json" in refused.err
 
 
 def test_coverage_says_what_is_declared_and_what_is_stored_whole(
