@@ -102,6 +102,14 @@ COMMANDS = {
         "write a note to episodes",
         ("ares note 'the gripper slips' 42b13cbcbaa01293", "ares note 'dark' --where \"dataset = 'bridge'\""),
     ),
+    "correct": CommandEntry(
+        "app.cli.correct",
+        "write what a person says in place of an instruction, a caption or an outcome",
+        (
+            "ares correct 42b1 --instruction 'put the mug on the shelf' --outcome failure",
+            "ares correct corrections.csv",
+        ),
+    ),
     "review": CommandEntry(
         "app.cli.review",
         "ask people what is true, and keep what they say",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -22,11 +22,13 @@ from ares.review.labels import (
 from ares.rubric import WHOLE, Ruling, Verdict, make_slot_columns, slots_from_json
 from ares.store import (
     batched,
+    conjunction,
     counting_answers,
     ids_filter,
     in_condition,
     keep_newest_annotations,
     original_answer_id,
+    quote_literal,
     read_foreign_answers,
     say_earlier,
 )
@@ -42,6 +44,7 @@ _VERDICTS: Mapping[str, tuple[str, ...]] = {SUCCESS: ("success", "failure", "uns
 _USUAL_VERDICTS = ("met", "unmet", "unsure")
 # Key of the answer in the value of its annotation.
 _ANSWER = "answer"
+_CAPTION = "caption"
 _LONGEST_TEXT, _EPISODES_PER_READ = 4_000, 2_000
 _SUCCESS_COLUMNS = (
     Column(
@@ -85,7 +88,7 @@ class Answer:
         question: "success", "text" (edited text or slots), "instruction", "acceptable", or a criterion such as "VERB".
         subject_id: Id of the episode for "success" and "instruction"; else of the annotation that has the text, or of
             the segment that it is shown on.
-        subject_kind: "episode", "annotation" or "segment".
+        subject_kind: "episode", "annotation" or "segment"; a "text" of an episode is its caption.
         verdict: "met", "unmet" or "unsure"; for "success" "success", "failure" or "unsure"; for "text" "".
         person: Who says it.
         reason: Why, in the person's words, or "".
@@ -158,9 +161,12 @@ def prepare_answer(stores: Stores, answer: Answer) -> PreparedAnswer:
     person, document = answer.person, {_ANSWER: answer.to_json()}
     if answer.question in _EPISODE_LABELS:
         return _prepare_episode_label(stores, answer)
+    if answer.question == TEXT and answer.subject_kind == "episode":
+        return _prepare_caption(stores, answer)
     subject = find_subject(stores, answer.subject_id, answer.subject_kind)
     if answer.question == TEXT:
-        return prepare_correction(stores, subject, {**_edited_value(subject, answer), **document}, person)
+        value = {**_edited_value(subject, answer), **document}
+        return _accept_own_caption(stores, prepare_correction(stores, subject, value, person))
     verdict = Verdict(answer.verdict.upper())
     is_whole = answer.question == ACCEPTABLE
     criterion = answer.question.upper() if is_whole else answer.question
@@ -208,7 +214,7 @@ def take_back(stores: Stores, annotation_id: str, person: str) -> None:
     foreign = read_foreign_answers(stores.annotations, annotation.episode_id)
     uncounted = {answer.annotation.annotation_id for answer in foreign if not answer.counts}
     restored = say_earlier(counting, uncounted)
-    store_prepared(stores, PreparedAnswer(producer, [restored]))
+    store_prepared(stores, _accept_own_caption(stores, PreparedAnswer(producer, [restored])))
     if restored.is_withdrawn and producer.fills_segments:
         withdraw_copies(stores, producer, annotation.episode_id)
 
@@ -317,10 +323,6 @@ def _check_choice(name: str, choice: str, choices: Sequence[str]) -> None:
 
 def _prepare_episode_label(stores: Stores, answer: Answer) -> PreparedAnswer:
     """What is said of a whole episode."""
-    ids = ids_filter([answer.subject_id])
-    row = next(iter(stores.tables.episodes.read_columns(["duration_seconds"], ids).to_pylist()), None)
-    if row is None or answer.subject_kind != "episode":
-        raise RequestError("no such episode", f"{answer.subject_kind} {answer.subject_id!r}")
     name, columns = _EPISODE_LABELS[answer.question]
     producer = Producer(
         annotator=name,
@@ -329,10 +331,23 @@ def _prepare_episode_label(stores: Stores, answer: Answer) -> PreparedAnswer:
         columns=columns,
         kind="person",
     )
-    draft = Annotation(
+    value: dict[str, Json] = {**_label_columns(answer), _ANSWER: answer.to_json()}
+    draft = _draft_about_episode(stores, answer, name, value, producer)
+    return PreparedAnswer(producer, [sign_annotation(producer, draft)])
+
+
+def _draft_about_episode(
+    stores: Stores, answer: Answer, name: str, value: Mapping[str, Json], producer: Producer
+) -> Annotation:
+    """What a person says of a whole episode. Raises RequestError where there is no such episode."""
+    ids = ids_filter([answer.subject_id])
+    row = next(iter(stores.tables.episodes.read_columns(["duration_seconds"], ids).to_pylist()), None)
+    if row is None or answer.subject_kind != "episode":
+        raise RequestError("no such episode", f"{answer.subject_kind} {answer.subject_id!r}")
+    return Annotation(
         episode_id=answer.subject_id,
         name=name,
-        value={**_label_columns(answer), _ANSWER: answer.to_json()},
+        value=value,
         maker_id=producer.maker_id,
         subject=answer.subject_id,
         start_seconds=0.0,
@@ -340,7 +355,50 @@ def _prepare_episode_label(stores: Stores, answer: Answer) -> PreparedAnswer:
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         revision=time.time_ns(),
     )
-    return PreparedAnswer(producer, [sign_annotation(producer, draft)])
+
+
+def _prepare_caption(stores: Stores, answer: Answer) -> PreparedAnswer:
+    """The caption of a whole episode as a person writes it, in place of the shown one where there is one."""
+    where = conjunction([ids_filter([answer.subject_id]), f"annotator = {quote_literal(_CAPTION)}"])
+    shown = stores.tables.segments.scan(["annotation_id", "start_seconds", "stop_seconds"], where).to_pylist()
+    if shown:
+        longest = max(shown, key=lambda row: row["stop_seconds"] - row["start_seconds"])
+        subject = replace(answer, subject_kind="annotation", subject_id=longest["annotation_id"])
+        return prepare_answer(stores, subject)
+    producer = Producer(
+        annotator=_CAPTION,
+        version="1",
+        settings=person_settings(answer.person),
+        columns=(Column(name=_CAPTION, type="string", meaning="Caption of the whole episode."),),
+        kind="person",
+        fills_segments=True,
+    )
+    known = stores.annotations.producers().get(producer.maker_id)
+    text = answer.text.strip()
+    value: dict[str, Json] = {"text": text, _CAPTION: text, "author": "person", _ANSWER: answer.to_json()}
+    draft = _draft_about_episode(stores, answer, _CAPTION, value, producer)
+    prepared = PreparedAnswer(known or producer, [sign_annotation(producer, draft)])
+    return _accept_own_caption(stores, prepared)
+
+
+def _accept_own_caption(stores: Stores, prepared: PreparedAnswer) -> PreparedAnswer:
+    """What a person wrote as a caption, with the ruling that it is true: it is no more a claim of a model."""
+    caption, person = prepared.annotations[0], str(prepared.producer.settings.get("person", ""))
+    if caption.name != _CAPTION or caption.is_withdrawn or _question_of(caption) != TEXT:
+        return prepared
+    ruling = Ruling(
+        criterion=ACCEPTABLE.upper(),
+        verdict=Verdict.MET,
+        source="person",
+        judge=person,
+        reason=f"written by {person}",
+    )
+    return prepared._replace(beside=prepare_ruling(stores, caption, ruling, WHOLE, {}))
+
+
+def _question_of(annotation: Annotation) -> str:
+    answer = read_answer(annotation)
+    return answer.question if answer else ""
 
 
 def _label_columns(answer: Answer) -> dict[str, Json]:

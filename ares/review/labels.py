@@ -60,16 +60,27 @@ def add_ruling(
 
 
 class PreparedAnswer(NamedTuple):
-    """What a person says, before it is stored: the producer that stands for the person, and the annotations."""
+    """What a person says, before it is stored.
+
+    Attributes:
+        producer: The producer that stands for the person.
+        annotations: What the person says.
+        beside: What follows from it, by another producer of the person.
+    """
 
     producer: Producer
     annotations: list[Annotation]
+    beside: PreparedAnswer | None = None
 
 
 def store_prepared(stores: Stores, prepared: PreparedAnswer) -> Annotation:
     """Store what a person says; `Stores.sync` shows it. Returns the first annotation. Raises StoreError."""
     stores.annotations.add_producer(prepared.producer)
-    stores.annotations.append(prepared.annotations)
+    annotations = list(prepared.annotations)
+    if prepared.beside:
+        stores.annotations.add_producer(prepared.beside.producer)
+        annotations += prepared.beside.annotations
+    stores.annotations.append(annotations)
     return prepared.annotations[0]
 
 
@@ -101,7 +112,7 @@ def prepare_ruling(
         settings={**person_settings(ruling.judge), **_segment_settings(annotation)},
         kind="person",
         subject_kind="annotation",
-        after=(producers[annotation.maker_id].annotator,),
+        after=(annotation.name,),
     )
     # The word of a person is never stale; what the person ruled on by another rubric keeps its columns.
     earlier = producers[producer.maker_id].columns if producer.maker_id in producers else ()

@@ -312,8 +312,9 @@ class Reviews:
                 kept.add(key)
                 stored += 1
                 new += (
-                    ForeignAnswer(annotation=item, producer=prepared.producer, origin=origin)
-                    for item in prepared.annotations
+                    ForeignAnswer(annotation=item, producer=part.producer, origin=origin)
+                    for part in (prepared, prepared.beside)
+                    for item in (part.annotations if part else ())
                 )
         check_people(trust_answers_of, people)
         with self._stores.applying("ares review import"), log.atomic():

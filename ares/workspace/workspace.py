@@ -15,7 +15,7 @@ from ares.errors import RequestError
 from ares.io import expanded_path, local_file_path, local_output
 from ares.jobs import AnnotateKeywords, make_annotate_request
 from ares.registry import explain_mistakes
-from ares.settings import Settings
+from ares.settings import Settings, user_name
 from ares.store import Stores, open_stores, workspace_exists
 from ares.workspace.answers import Reviews
 from ares.workspace.arguments import SelectionOptions, make_selection, read_values
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from ares.search import MinScore
     from ares.store import Action
     from ares.workspace.arguments import EpisodesLike
+    from ares.workspace.correcting import CorrectionReport
     from ares.workspace.coverage import DatasetCoverage
     from ares.workspace.dataset_sheet import DatasetSheet
     from ares.workspace.episode import SegmentList
@@ -529,6 +530,42 @@ class Workspace:
         from ares.curation import remove_episodes
 
         return self._act(ids, conditions, lambda selected: remove_episodes(self.stores, selected, note=note))
+
+    def correct(
+        self, episode: str, *, instruction: str = "", caption: str = "", outcome: str = "", person: str = ""
+    ) -> CorrectionReport:
+        """Store what a person says in place of what is shown, as `ares correct` does; `undo` takes it back by its id.
+
+            >>> ws.correct("42b13cbcbaa01293", instruction="put the mug on the shelf", outcome="failure")
+
+        Args:
+            episode: Its id, the beginning of that, or its key.
+            instruction: What the robot is to do, or "".
+            caption: What it does, or "".
+            outcome: "success", "failure", "unsure", or "".
+            person: Who says it; you by default.
+
+        Raises:
+            RequestError: There is no such episode or outcome, or nothing is said.
+        """
+        from ares.workspace.correcting import correct_episode
+
+        fields = {"instruction": instruction, "caption": caption, "outcome": outcome}
+        return correct_episode(self.stores, episode, fields, person or user_name())
+
+    def correct_file(self, path: str | os.PathLike[str], *, person: str = "") -> CorrectionReport:
+        """Store what a table says of episodes: columns episode, and some of instruction, caption and outcome.
+
+        Args:
+            path: A CSV file; a bad row is named in the report, and the others are stored.
+            person: Who says it; you by default.
+
+        Raises:
+            RequestError: The file cannot be read, or lacks a column.
+        """
+        from ares.workspace.correcting import correct_file
+
+        return correct_file(self.stores, Path(path), person or user_name())
 
     def tag(
         self, tag: str, ids: EpisodesLike | None = None, **conditions: Unpack[SelectionOptions]

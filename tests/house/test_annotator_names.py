@@ -26,6 +26,9 @@ NAMED = {
     # Questions of measurements, and columns that are published under these names.
     "ares/review/measurement_drawing.py": {"caption", "grade"},
     "ares/workspace/answers.py": {"caption"},
+    # What a person can write in place of what is shown.
+    "ares/workspace/correcting.py": {"caption"},
+    "ares/workspace/workspace.py": {"caption"},
     "ares/workspace/measuring.py": {"caption"},
     "ares/export/precision_gate.py": {"caption"},
     "ares/export/base.py": {"caption", "grade"},

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from ares.rubric import Rubric, make_grade_value
 from ares.store import Stores, rebuild_from_log
 from ares.workspace import Workspace
 from tests.ares.review.conftest import JUDGE, make_annotation
+from tests.workspaces import CommandResult
 
 ANSWER = Answer(question="success", subject_id="", subject_kind="episode", verdict="success", person="Ada")
 OUTCOMES = {"success": True, "failure": False, "unsure": None}
@@ -121,3 +124,55 @@ def test_what_a_person_says_of_the_outcome_rules_on_captions_that_state_it(
     rebuild_from_log(workspace.stores.tables, workspace.stores.annotations)
     assert row()["grade"] == "not_acceptable"
     assert given.annotation_id
+
+
+def test_a_caption_that_a_person_writes_counts_as_true(
+    workspace: Workspace, caption: Annotation, row: Any
+) -> None:
+    """Of an episode with the caption of a model, and of one without any; also after a judge."""
+    (other,) = workspace.stores.tables.episodes.ids() - {caption.episode_id}
+    first = workspace.correct(caption.episode_id, caption="push the lid", person="Ada")
+    assert (row()["caption"], row()["acceptable"]) == ("push the lid", True)
+    workspace.correct(other, caption="open the box", person="Ada")
+    assert len(workspace.episodes.where("acceptable AND caption = 'open the box'")) == 1
+    second = workspace.correct(caption.episode_id, caption="turn the lid", person="Ada")
+    assert (row()["caption"], row()["acceptable"]) == ("turn the lid", True)
+    withdraw_answer(workspace.stores, second.ids[0], "Ada")
+    assert (row()["caption"], row()["acceptable"]) == ("push the lid", True)
+    withdraw_answer(workspace.stores, workspace.review.answers(person="Ada")[0].answer_id, "Ada")
+    assert first.stored == 1
+
+
+def test_a_table_of_corrections_is_stored_and_its_bad_rows_are_named(
+    workspace: Workspace, tmp_path: Path, run_ares: Callable[..., CommandResult]
+) -> None:
+    first, second = workspace.episodes[0], workspace.episodes[1]
+    table = tmp_path / "corrections.csv"
+    table.write_text(
+        "\ufeffepisode,instruction,outcome,caption\n"
+        f"{first.episode_id},lift the lid,failure,\n"
+        f"{second.key},,success,close it\n"
+        "nobody,drop it,,\n"
+        f"{first.episode_id},,perhaps,\n"
+        f"{first.episode_id},,,\n"
+    )
+    done = run_ares("correct", table, "--person", "Ada", "-w", workspace.path)
+    assert done.status == 1 and "stored: 4 answers" in done.out and "not used: 3 rows" in done.out
+    assert "row 4" in done.out and "success cannot be 'perhaps'" in done.out
+    workspace.sync()
+    assert (
+        workspace.episodes[first.episode_id].instruction,
+        workspace.episodes[first.episode_id].success,
+    ) == (
+        "lift the lid",
+        False,
+    )
+    done = run_ares("correct", first.episode_id[:6], "--instruction", "drop the lid", "-w", workspace.path)
+    assert done.status == 0 and "`ares undo ID` takes one back" in done.out
+    identity = done.out.split()[-1]
+    assert run_ares("undo", identity, "-w", workspace.path).status == 0
+    table.write_text("id,text\n1,2\n")
+    refused = run_ares("correct", table, "-w", workspace.path)
+    assert (
+        refused.status == 2 and "it has id, text; give episode, instruction, caption, outcome" in refused.err
+    )
