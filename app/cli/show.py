@@ -175,6 +175,7 @@ def _summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("dataset", " ".join(origin)),
         ("source", document["source"]),
         ("instruction", document["instruction"] or "none"),
+        *((f"recorded {name}", str(value)) for name, value in document.get("recorded", {}).items()),
         *(
             [("audit", f"{audit['verdict']}: {audit['proposed']!r} fits better")]
             if (audit := document.get("instruction_audit"))

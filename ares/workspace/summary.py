@@ -62,6 +62,7 @@ def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
         "cameras": [_camera_json(camera) for camera in episode.cameras],
         **({"depth": list[Json](depth)} if (depth := episode.depth_texts) else {}),
         **{name: getattr(episode, name) for name in _NAMED_FIELDS},
+        **({"recorded": dict(episode.recorded)} if episode.recorded else {}),
         "metadata": dict(episode.metadata),
         "tags": list[Json](tags_of(stores, episode.episode_id)),
         "notes": list[Json](notes_of(stores, episode.episode_id)),

@@ -444,6 +444,9 @@ def _draw_rest(episode: Episode, shown: int, count: int, what: str) -> None:
         )
 
 
+_OUTCOMES: Mapping[object, str] = {True: "success", False: "failure", None: "unknown"}
+
+
 def _draw_identity(episode: Episode) -> None:
     st.subheader("Episode")
     origin = (
@@ -453,6 +456,7 @@ def _draw_identity(episode: Episode) -> None:
     )
     rows = {
         "instruction": episode.instruction or "none",
+        "recorded instruction": str(episode.recorded.get("instruction", "")),
         "others": "; ".join(episode.instructions[1:]),
         "dataset": " ".join(f"{episode.dataset} {episode.version} {episode.split}".split()),
         "record": episode.key,
@@ -462,6 +466,7 @@ def _draw_identity(episode: Episode) -> None:
         "stamps": _describe_stamps(episode),
         "outcome": f"{format_outcome_label(episode) or 'unknown'}"
         + (f", as {episode.success_source} says" if episode.success_source else ""),
+        "recorded outcome": _OUTCOMES.get(episode.recorded.get("success", ""), ""),
         "depth": "; ".join(episode.depth_texts),
         "source": episode.source,
         "hash of the content": episode.content_hash,

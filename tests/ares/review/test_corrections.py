@@ -49,6 +49,7 @@ def test_a_corrected_outcome_and_instruction_are_found_counted_and_given_back(wo
     assert groups["push the lid away"].failures == 1
     row = _columns(stores, episode_id)
     assert {name: row[f"{name}_original"] for name in COLUMNS} == before
+    assert shown.to_json()["recorded"] == {"instruction": before["instruction"], "success": before["success"]}
     withdraw_answer(stores, text.annotation_id, "Ada")
     withdraw_answer(stores, outcome.annotation_id, "Ada")
     row = _columns(stores, episode_id)
