@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from annotators.models.model_families import (
         ModelFamily as ModelFamily,
         compare_models as compare_models,
+        find_family as find_family,
     )
     from annotators.models.model_info import UNKNOWN_UNTIL_LOADED as UNKNOWN_UNTIL_LOADED
     from annotators.models.paid_calls import (

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from annotators.base import Preflight, Result, Work, new_annotation
+from annotators.models import find_family
 from ares.annotation import Annotation, Producer
 from ares.errors import RequestError
 from ares.input import (
@@ -58,6 +59,9 @@ class SpanFileAnnotator:
     def __init__(self, path: str, stores: Stores) -> None:
         episodes = _StoredEpisodes(stores)
         file = read_span_file(path)
+        models = {producer.model for producer in stores.annotations.producers().values()}
+        unknown = Counter(span.author for span in file.spans if not _is_known_author(span.author, models))
+        file = replace(file, spans=tuple(span for span in file.spans if span.author not in unknown))
         self._by_episode = match_spans_to_episodes(file, episodes.find)
         counts, examples = file.tally.counts, file.tally.examples
         self.warnings: tuple[str, ...] = (file.tally.line(REPEATED),) if REPEATED in counts else ()
@@ -68,8 +72,17 @@ class SpanFileAnnotator:
             for reason, count in counts.items()
             if reason != REPEATED
         )
+        self.lost += tuple(
+            ReasonCount(
+                reason=f"spans of author {author!r}, who is neither `person` nor a known model",
+                count=count,
+                example="write person, and the name in `annotator`; or the model as ORGANISATION/MODEL",
+            )
+            for author, count in unknown.items()
+        )
         if not self._by_episode:
-            reason = next(file.tally.lines(), "it has no rows")
+            asked = (f"{item.reason}: {item.example}" for item in self.lost if unknown)
+            reason = next(asked, "") or next(file.tally.lines(), "it has no rows")
             raise RequestError("the file names no span of a stored episode", f"{path}: {reason}")
         # There was once a second file, and a setting of the unit.
         settings: dict[str, Json] = {"files": [_hash_content(path)], "unit": ""}
@@ -113,6 +126,13 @@ class SpanFileAnnotator:
             "author": span.author,
             "role": span.role,
         }
+
+
+def _is_known_author(author: str, models: Collection[str]) -> bool:
+    """Whether an author is a person or nobody, or a model by its name: a first name is neither."""
+    if author in ("", "person") or author in models:
+        return True
+    return not author.replace(" ", "").replace(".", "").isalpha() or bool(find_family(author).language_model)
 
 
 class _StoredEpisodes:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from annotators.base import Options
-from ares.errors import AresError
+from ares.errors import AresError, RequestError
 from ares.input import OUTSIDE
 from ares.jobs import AnnotateReport
 from ares.settings import settings_from_environment
@@ -127,3 +127,18 @@ def test_a_file_without_a_span_of_a_stored_episode_is_refused(
 ) -> None:
     with pytest.raises(AresError, match=reason):
         add(ws, tmp_path / "spans.csv", text)
+
+
+def test_an_author_by_a_first_name_is_asked_about_and_not_stored(ws: Workspace, tmp_path: Path) -> None:
+    table = (
+        "episode,start_frame,stop_frame,text,author\n"
+        "ep_1,0,5,grab,Ada\nep_1,5,9,hold,person\nday/ep_0,5,40,lift,org/model-7B\n"
+    )
+    report = add(ws, tmp_path / "spans.csv", table)
+    assert [(row[3], row[5]) for row in shown(ws)] == [("lift", "org/model-7B"), ("hold", "person")]
+    (loss,) = report.lost
+    assert "author 'Ada', who is neither `person` nor a known model" in loss.reason and loss.count == 1
+    with pytest.raises(RequestError, match="author 'Ada'"):
+        add(ws, tmp_path / "ada.csv", "episode,start_frame,stop_frame,text,author\nep_1,0,5,grab,Ada\n")
+    add(ws, tmp_path / "named.csv", "episode,start_frame,stop_frame,text,annotator\nep_1,0,5,pull,Ada\n")
+    assert ("pull", "person") in {(row[3], row[5]) for row in shown(ws)}
