@@ -35,7 +35,8 @@ from ares.export.unchanged import (
 )
 from ares.jobs import find_incomplete_episodes
 from ares.registry import exporters, plugin_faults
-from ares.store import ids_filter
+from ares.review import PERSON_ANNOTATORS
+from ares.store import TrustedFilter, batched, ids_filter
 
 if TYPE_CHECKING:
     from ares.annotation import Annotation
@@ -412,7 +413,7 @@ def open_reader(
         trimmed = TrimmedMembers(stores, request.set, request.trim)
         notes, count = ReadingNotes(*trimmed.notes()), trimmed.num_parts
         reader = replace(reader, members=trimmed, are_spans=True, notes=notes, num_parts=count)
-    reader = _without_incomplete(reader)
+    reader = _note_corrections(_without_incomplete(reader))
     if request.weights or request.progress:
         reader = _with_weights(reader, request)
     return reader
@@ -438,6 +439,31 @@ def _without_incomplete(reader: ExportReader) -> ExportReader:
     line = f"{count_of(len(incomplete), 'incomplete episode')}: {remedy}"
     notes = reader.notes._replace(left_out=(line, *reader.notes.left_out))
     return replace(reader, members=read_members, notes=notes, num_incomplete=count)
+
+
+def _note_corrections(reader: ExportReader) -> ExportReader:
+    """The reader with a note of how many instructions people corrected since the set was frozen."""
+    episodes, log = reader.stores.tables.episodes, reader.stores.annotations
+    if "instruction_original" not in episodes.columns() or not reader.set.created:
+        return reader
+    corrected = episodes.ids(TrustedFilter("instruction_original IS NOT NULL"))
+    members = corrected.intersection(Sets(log).ids(reader.set))
+    # A set knows the second in which it was made.
+    frozen = datetime.fromisoformat(reader.set.created).timestamp() + 1.0
+    names = [name for name in PERSON_ANNOTATORS if name.startswith("instruction")]
+    since = {
+        annotation.episode_id
+        for ids in batched(sorted(members), BATCH_EPISODES)
+        for annotation in log.find_annotations(ids, names)
+        if annotation.revision / 1e9 > frozen
+    }
+    if not since:
+        return reader
+    change: dict[str, Json] = {
+        "reason": f"instructions that people corrected since {reader.set.label} was made",
+        "episodes": len(since),
+    }
+    return replace(reader, notes=reader.notes._replace(changed=(change, *reader.notes.changed)))
 
 
 def _with_weights(reader: ExportReader, request: ExportRequest) -> ExportReader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +86,13 @@ def test_copied_records_stay_one_dataset_and_keep_their_bytes(
     assert (report.copied_records, report.encoded_frames, len(report.datasets)) == (12, 0, 1)
     card = (tmp_path / "out" / "README.md").read_text()
     assert "1 instruction and 1 outcome corrected by 1 person." in card
+
+
+def test_an_export_says_what_was_corrected_since_its_set_was_made(
+    ws: Workspace, corrected: str, tmp_path: Path
+) -> None:
+    frozen = ws.sets.create("before", ws.stores.tables.episodes.ids(), {})
+    assert not ws.export(frozen, tmp_path / "1", format="parquet", quiet=True).changed
+    older = replace(frozen, created="2026-01-01T00:00:00+00:00")
+    (change,) = ws.export(older, tmp_path / "2", format="parquet", quiet=True).changed
+    assert change == {"reason": "instructions that people corrected since before@1 was made", "episodes": 1}
