@@ -422,7 +422,7 @@ def guard_item_loading(item: Item, ingester: str, folder: str = "", follow_links
     if location != item.location:
         return failing_item(item.episode_id, location, SourceError("file name is not UTF-8", location))
     load = partial(load_item_safely, item.load, ingester, item.episode_id, folder, follow_links)
-    return Item(episode_id=item.episode_id, location=location, load=load)
+    return replace(item, location=location, load=load)
 
 
 def load_item_safely(

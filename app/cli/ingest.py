@@ -152,7 +152,7 @@ def run_ingest(args: argparse.Namespace) -> int:
         if labels:
             document["labels"] = carry_labels(workspace.stores, labels, args.trust_answers_of).to_json()
     answer(args, document, lambda: _ingest_summary(report, document, args.media == "copy"))
-    if report.failed and not report.kept + report.already:
+    if report.failed and report.failed == report.planned:
         return ExitStatus.REFUSED
     is_done = report.plan.is_complete and not report.has_new_failures and not report.incomplete
     is_done = is_done and not report.gone

@@ -15,7 +15,14 @@ from ares.io import parse_path
 from ares.media import compute_file_stamp
 from ares.store import TrustedFilter, ids_filter, quote_literal
 from ingest.base import Item, Source
-from ingest.pipeline.read import CheckedBatch, LoadFunction, ReadResult, RecordIdentity, load_again
+from ingest.pipeline.read import (
+    CheckedBatch,
+    KnownRecord,
+    LoadFunction,
+    ReadResult,
+    RecordIdentity,
+    load_again,
+)
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -163,12 +170,16 @@ class ItemOutcome:
         result: The batch that holds its record, or the error that it ended with. None until it is read, and for an
             item that is stored already.
         warning: Reason to warn about an item that is stored already, or "".
+        known: For an incomplete episode the record that would change nothing.
+        is_incomplete: Whether it is still as incomplete as before.
     """
 
     item: Item
     action: ItemAction
     result: CheckedBatch | AresError | None = None
     warning: str = ""
+    known: KnownRecord | None = None
+    is_incomplete: bool = False
 
     @property
     def is_unread(self) -> bool:
@@ -180,7 +191,8 @@ class ItemOutcome:
         """What a reader calls: it returns the record, or only its identity for an item to compare."""
         if self.action is ItemAction.COMPARE:
             return partial(read_identity, self.item.load)
-        return partial(load_again, self.item.load) if self.action is ItemAction.CORRECT else self.item.load
+        is_stored = self.action is ItemAction.CORRECT
+        return partial(load_again, self.item.load, self.known) if is_stored else self.item.load
 
     def set_read(self, result: ReadResult, stored: RecordIdentity | None) -> None:
         """Set what a reader returned.
@@ -189,8 +201,9 @@ class ItemOutcome:
             result: The batch, identity or error.
             stored: For an item to compare: identity of the stored episode of the same id.
         """
-        if stored is None:
-            assert not isinstance(result, RecordIdentity)
+        if stored is None and isinstance(result, RecordIdentity):
+            self.action, self.is_incomplete = ItemAction.SKIP, True
+        elif stored is None:
             self.result = result
         else:
             self._compare(result, stored)

@@ -77,9 +77,28 @@ def add_media_copying(item: Item, media: MediaMode, workspace: Path) -> Item:
     return replace(item, load=partial(load_and_copy, item.load, str(workspace)))
 
 
-def load_again(load: Callable[[], Record]) -> Record:
-    """Read a record whose episode is stored: what is said of it takes the place of what was. Raises SourceError."""
-    return replace(load(), revision=time.time_ns())
+class KnownRecord(NamedTuple):
+    """A record that is stored already: the hash of its content, and what it lacked, in words."""
+
+    content_hash: str
+    incomplete: str
+
+
+def load_again(load: Callable[[], Record], known: KnownRecord | None) -> Record | RecordIdentity:
+    """Read a record whose episode is stored: what is said of it takes the place of what was.
+
+    Args:
+        load: Reads it.
+        known: The record that would change nothing: of that only the identity is returned.
+
+    Raises:
+        SourceError: It cannot be read.
+    """
+    record = load()
+    episode = record.episode
+    if KnownRecord(episode.content_hash, "; ".join(describe_incomplete(episode))) == known:
+        return RecordIdentity(episode.content_hash, episode.source)
+    return replace(record, revision=time.time_ns())
 
 
 class YoungFileError(SourceError):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.io import is_url
-from ares.jobs import ACCEPTED_FAILURES, COMPLETE, INCOMPLETE_WORK
+from ares.jobs import ACCEPTED_FAILURES, COMPLETE, FAILURES, INCOMPLETE_WORK
 from ares.media import has_file_changed
 from ares.store import ids_filter
 from ingest.base import Item
+from ingest.pipeline.read import KnownRecord
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -21,8 +22,15 @@ STILL_INCOMPLETE, FILES_CHANGED, CAMERA_CAME = (
     "read again, since it has another camera by now",
 )
 READ_AGAIN = (STILL_INCOMPLETE, FILES_CHANGED, CAMERA_CAME)
-_COLUMNS = ("episode_id", "source", "cameras")
+_COLUMNS = ("episode_id", "source", "cameras", "content_hash")
 _LATER_COLUMNS = ("source_stamp", "camera_stamps", COMPLETE)
+
+
+class ReasonToRead(NamedTuple):
+    """Why an episode is read again, and the record that would change nothing; None where any is stored."""
+
+    reason: str
+    known: KnownRecord | None
 
 
 class StoredEpisodeReader:
@@ -35,7 +43,7 @@ class StoredEpisodeReader:
 
     def __init__(self, stores: Stores, *, by_content: bool = False) -> None:
         self._episodes, self._by_content = stores.tables.episodes, by_content
-        existing = self._episodes.columns()
+        self._log, existing = stores.annotations, self._episodes.columns()
         self._columns = [*_COLUMNS, *(name for name in _LATER_COLUMNS if name in existing)]
         self._accepted = {
             key for key, _ in stores.annotations.find_documents(ACCEPTED_FAILURES, f"{INCOMPLETE_WORK}/")
@@ -43,12 +51,23 @@ class StoredEpisodeReader:
         # Shards and videos are shared by thousands of episodes.
         self._changed: dict[tuple[str, str], bool] = {}
 
-    def find_reasons(self, items: Sequence[Item]) -> dict[str, str]:
+    def find_reasons(self, items: Sequence[Item]) -> dict[str, ReasonToRead]:
         """Why the episodes of some items are read again, by their ids; a file that is gone is no reason."""
         by_id = {item.episode_id: item for item in items}
         rows = self._episodes.read_columns(self._columns, ids_filter(list(by_id))).to_pylist()
-        reasons = ((row["episode_id"], self._find_reason(row, by_id[row["episode_id"]])) for row in rows)
-        return {episode_id: reason for episode_id, reason in reasons if reason}
+        reasons = ((row, self._find_reason(row, by_id[row["episode_id"]])) for row in rows)
+        return {
+            row["episode_id"]: ReasonToRead(
+                reason, self._find_known(row) if reason == STILL_INCOMPLETE else None
+            )
+            for row, reason in reasons
+            if reason
+        }
+
+    def _find_known(self, row: Mapping[str, Any]) -> KnownRecord:
+        failure = self._log.get_document(FAILURES, f"{INCOMPLETE_WORK}/{row['episode_id']}")
+        reason = failure.get("reason") if isinstance(failure, Mapping) else None
+        return KnownRecord(row["content_hash"], str(reason or ""))
 
     def _find_reason(self, row: Mapping[str, Any], item: Item) -> str:
         is_known = f"{INCOMPLETE_WORK}/{item.episode_id}" in self._accepted

@@ -26,7 +26,13 @@ from ingest.pipeline.plan import (
     reject_duplicate_item,
     stored_ids,
 )
-from ingest.pipeline.read import Readers, RecordIdentity, add_media_copying, wait_for_files
+from ingest.pipeline.read import (
+    KnownRecord,
+    Readers,
+    RecordIdentity,
+    add_media_copying,
+    wait_for_files,
+)
 from ingest.pipeline.revisit import StoredEpisodeReader
 
 if TYPE_CHECKING:
@@ -36,6 +42,7 @@ CORRECTED = "read again, since what is stated of the dataset has changed; ids, t
 _SEGMENTS_UNREAD = (
     "its segments may have changed: they are read with the spec or options of its first ingestion"
 )
+_CHANGED_UNREAD = "changed or incomplete: they are read with the spec or options of their first ingestion"
 # Items that are looked at before the first of them is read.
 _MOST_PLANNED = 512
 
@@ -71,8 +78,11 @@ class SourceItemPlanner:
         self._stored_ids = stored_ids(stores, source)
         stored = read_stored_contracts(stores, source) if self._stored_ids else None
         self.corrects = stored is not None and must_read_again(source, stored)
-        if stored is not None and leaves_segments_unread(source, stored):
+        self._leaves_segments = stored is not None and leaves_segments_unread(source, stored)
+        if self._leaves_segments:
             counts.add_warning(_SEGMENTS_UNREAD, source.dataset)
+        # Without the spec of the first ingestion they would be read otherwise than before.
+        self._lacks_spec = stored is not None and bool(stored.spec_hash) and not source.stated
         self._format, self._dataset = source.format, source.dataset
         self._dataset_folder = source.folder
         self._removed_ids = RemovedIds(stores.annotations, stores.workspace_id)
@@ -92,6 +102,10 @@ class SourceItemPlanner:
             batch = [replace(item, videos={}) for item in batch] if self._source.stated else batch
             stored = [item for item in batch if item.episode_id in stored_ids]
             again = self._stored.find_reasons(stored) if stored else {}
+            if again and self._lacks_spec:
+                if not self._leaves_segments:
+                    self._counts.add_warning(_CHANGED_UNREAD, self._dataset, len(again))
+                again = {}
             for item in batch:
                 if reason := self._removed_ids.reason(item.episode_id) or exported.get(item.episode_id, ""):
                     self._counts.add_warning(reason, item.location)
@@ -103,10 +117,10 @@ class SourceItemPlanner:
                     [item.episode_id] if item.episode_id else []
                 )  # each that lacks one fails by itself
                 outcome = None if action is ItemAction.SKIP else self._outcome(item, action)
-                reason = CORRECTED if self.corrects else again.get(item.episode_id, "")
+                reason, known = (CORRECTED, None) if self.corrects else again.get(item.episode_id, ("", None))
                 if outcome is None and reason:
                     self._counts.add_warning(reason, item.location)
-                    outcome = self._outcome(item, ItemAction.CORRECT)
+                    outcome = self._outcome(item, ItemAction.CORRECT, known)
                 if outcome is None:
                     num_skipped += 1
                 else:
@@ -143,12 +157,14 @@ class SourceItemPlanner:
             reasons[episode_id] = self._removed_ids.reason(origin) or (EXPORTED_REASON if same else "")
         return reasons
 
-    def _outcome(self, item: Item, action: ItemAction) -> ItemOutcome | None:
+    def _outcome(
+        self, item: Item, action: ItemAction, known: KnownRecord | None = None
+    ) -> ItemOutcome | None:
         """The outcome to send to the readers; None when the item turns out to be stored already."""
         item = guard_item_loading(item, self._format, self._dataset_folder, self._source.follow_links)
         if action in (ItemAction.READ, ItemAction.CORRECT):
             item = add_media_copying(item, self._request.media, self._folder)
-            return ItemOutcome(wait_for_files(item, self._request.settle_seconds), action)
+            return ItemOutcome(wait_for_files(item, self._request.settle_seconds), action, known=known)
         if action is ItemAction.REJECT_DUPLICATE:
             return reject_duplicate_item(item)
         outcome = ItemOutcome(item, action)

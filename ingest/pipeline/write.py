@@ -239,6 +239,8 @@ class RecordWriter:
     def _write(self, buffer: RecordWriteBuffer) -> None:
         """Write segments, then signals, then episodes, then the annotations of the checks."""
         if buffer.items:
+            # Before the rows: an incomplete episode of which nothing is noted would be written again.
+            self._note_incomplete(buffer)
             if buffer.corrects:
                 self._outdate_changed(buffer)
             self._write_segments(buffer)
@@ -254,10 +256,9 @@ class RecordWriter:
         self.sample_ids = heapq.nsmallest(_SAMPLED_EPISODES, (*self.sample_ids, *written_ids))
         self._failure_log.record(buffer.failures, written_ids)
         self._failure_log.record_locations(buffer.location_failures)
-        self._note_incomplete(buffer, written_ids)
 
-    def _note_incomplete(self, buffer: RecordWriteBuffer, written_ids: Sequence[str]) -> None:
-        """Log which of the written episodes lack something that their source promises, and count them."""
+    def _note_incomplete(self, buffer: RecordWriteBuffer) -> None:
+        """Log which of the episodes to be written lack something that their source promises, and count them."""
         incomplete = {
             items[row].episode_id: SourceError(reason, items[row].location)
             for batch, items in buffer.items.items()
@@ -265,7 +266,7 @@ class RecordWriter:
         }
         log = self._incomplete_log
         self.incomplete += sum(not log.is_accepted(*failure) for failure in incomplete.items())
-        log.record(incomplete, written_ids)
+        log.record(incomplete, [item.episode_id for items in buffer.items.values() for item in items])
 
     def _outdate_changed(self, buffer: RecordWriteBuffer) -> None:
         """Let what models and code said of episodes that have other content now be said again."""
@@ -308,6 +309,7 @@ class RecordWriter:
 
     def _add_existing(self, outcome: ItemOutcome) -> None:
         self.counts.add_existing()
+        self.incomplete += outcome.is_incomplete
         if outcome.warning:
             self.counts.add_warning(outcome.warning, outcome.item.location)
 

@@ -12,6 +12,7 @@ import pytest
 from ares.annotation import Annotation, Column, Producer
 from ares.review import Answer, give_answer
 from ares.workspace import Workspace
+from ingest.base import SourceOptions
 from tests.ingesting import ingest_paths
 from tests.workspaces import CommandResult
 
@@ -220,3 +221,37 @@ def test_coverage_says_what_is_declared_and_what_is_stored_whole(
     assert (row["declared"], row["listed"], row["kept"], row["incomplete"], row["failed"]) == (3, 3, 2, 1, 1)
     assert shown.status == 0
     assert run_ares("status", "--strict-coverage", "-w", ws.path).status == 1
+
+
+def test_a_young_file_that_is_cut_waits_and_is_no_failure(ws: Workspace, videos: Path, run_ares: Run) -> None:
+    old = 1_700_000_000
+    (videos / "C_wrist.mp4").write_bytes((videos / "C_wrist.mp4").read_bytes()[:5000])
+    for path in videos.iterdir():
+        os.utime(path, (old, old))
+    os.utime(videos / "C_wrist.mp4")
+    done = run_ares("ingest", videos, "-w", ws.path, "--settle", "3600", "--json")
+    assert (done.status, done.json["kept"], done.json["failed"]) == (0, 2, 0)
+    for path in videos.iterdir():
+        os.utime(path)
+    assert run_ares("ingest", videos, "-w", ws.path, "--settle", "3600").status == 0
+
+
+def test_what_stays_incomplete_is_read_and_writes_nothing(ws: Workspace, videos: Path) -> None:
+    """Else a set with a camera that never comes would never be unchanged."""
+    (videos / "B_wrist.mp4").unlink()
+    ingest_paths(ws.stores, [str(videos)], quiet=True)
+    ws.sync()
+    before = (ws.stores.annotations.last_sequence(), ws.stores.tables.episodes.version())
+    again = ingest_paths(ws.stores, [str(videos)], quiet=True)
+    assert (again.counts.kept, again.counts.already, again.incomplete) == (0, 3, 1)
+    ws.sync()
+    assert (ws.stores.annotations.last_sequence(), ws.stores.tables.episodes.version()) == before
+
+
+def test_without_the_spec_of_the_first_night_nothing_is_read_otherwise(ws: Workspace, videos: Path) -> None:
+    ingest_paths(ws.stores, [str(videos)], SourceOptions(rate_hz=7.0), quiet=True)
+    shutil.copy(videos / "C_front.mp4", videos / "A_front.mp4")
+    report = ingest_paths(ws.stores, [str(videos)], quiet=True).to_report()
+    assert report.kept == 0 and any("with the spec or options" in item.reason for item in report.warnings)
+    assert {episode.rate_hz for episode in ws.episodes} == {7.0}
+    assert ingest_paths(ws.stores, [str(videos)], SourceOptions(rate_hz=7.0), quiet=True).counts.kept == 1
