@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ares.curation import EXPORTS
+from ares.curation import EXPORTS, carried_split
 from ares.export.base import MANIFEST_FILE, TIMES_FILE, ExportReport, ExportRequest
 from ares.export.dataset_card import CARD_FILE, write_dataset_card
 from ares.export.resume import staging_folder
@@ -76,6 +76,7 @@ def hash_state(request: ExportRequest, stores: Stores) -> str:
     episodes = stores.tables.connection.newest_version("episodes").version
     content = replace(request, destination=Path(), min_kept=None, min_precision=None, least_episodes=0)
     members = (request.set.name, request.set.ids_hash, request.set.num_members)
+    split = [row.to_json() for row in carried_split(stores.annotations, request.set)]
     options = {**content.options, "refuted": request.refuted, "files": request.files_hash}
     state = (
         request.format,
@@ -84,6 +85,7 @@ def hash_state(request: ExportRequest, stores: Stores) -> str:
         version("ares-curation"),
         stores.annotations.position(),
         episodes,
+        *((split,) if split else ()),
     )
     return hashlib.sha256(repr(state).encode()).hexdigest()
 

@@ -358,11 +358,15 @@ class SetCollection(Mapping[str, StoredSet]):
         *,
         by: Sequence[str] = (),
         seed: int = 0,
+        fresh: bool = False,
+        move: bool = False,
     ) -> tuple[dict[str, StoredSet], SplitPlan]:
         """Freeze the parts of a set, NAME-PART each, of which no two share a group or a copy that was found.
 
             >>> parts, plan = ws.sets.split("all", {"train": 0.9, "val": 0.1}, by=["task", "scene"])
-            >>> parts["val"].label, plan.on_two_sides
+            >>> parts["val"].label, plan.on_two_sides, plan.joined
+
+        An episode that has a side from an earlier split of the set, or of a set that it was made of, keeps it.
 
         Args:
             name: The set.
@@ -370,13 +374,16 @@ class SetCollection(Mapping[str, StoredSet]):
             by: "task", "scene", "operator", "day", columns of episodes or keys of their metadata: no value is in two
                 parts.
             seed: Decides between equally good splits.
+            fresh: Draw all sides again.
+            move: Put a group that joins two sides on the one with the largest share; else what joins them is left out.
 
         Raises:
-            RequestError: The set has spans, a name has no values, or there are fewer groups than parts.
+            RequestError: The set has spans, a name has no values, there are fewer groups than parts, or the earlier
+                split was by other names.
         """
         from ares.curation import SplitRequest, freeze_split, plan_split
 
-        request = SplitRequest(shares=shares, by=by, seed=seed)
+        request = SplitRequest(shares=shares, by=by, seed=seed, fresh=fresh, move=move)
         plan = plan_split(self._stores, self._sets[name], request)
         parts = freeze_split(self._stores, self._sets[name], plan)
         return {part: self._stored(frozen) for part, frozen in parts.items()}, plan

@@ -141,7 +141,7 @@ def test_shares_are_as_large_as_the_scarcest_dataset_allows(stored: Workspace) -
 
 
 def test_parts_share_no_group_and_no_copy(stored: Workspace) -> None:
-    parts, plan = stored.sets.split("all", {"train": 0.75, "val": 0.25}, by=["scene"])
+    parts, plan = stored.sets.split("all", {"train": 0.75, "val": 0.25}, by=["scene"], fresh=True)
     assert plan.on_two_sides == {"scene": 0, "copies": 0} and plan.unknown == {"scene": 4}
     assert "other signals or speeds" in str(plan.to_json()["known"])
     assert sorted([*parts["train"].ids(), *parts["val"].ids()]) == list(stored.sets["all"].ids())
@@ -163,13 +163,13 @@ def test_parts_share_no_group_and_no_copy(stored: Workspace) -> None:
 
 
 def test_a_day_is_that_of_a_time(stored: Workspace) -> None:
-    _, plan = stored.sets.split("first", {"train": 0.8, "val": 0.2}, by=["day"])
+    _, plan = stored.sets.split("first", {"train": 0.8, "val": 0.2}, by=["day"], fresh=True)
     assert plan.num_groups == 5 and plan.largest_group == 5
 
 
 def test_what_hangs_together_cannot_be_split(stored: Workspace) -> None:
     with pytest.raises(RequestError, match="24 episodes are 1 group, the largest of 24"):
-        stored.sets.split("first", {"train": 0.8, "val": 0.2}, by=["task", "scene", "day"])
+        stored.sets.split("first", {"train": 0.8, "val": 0.2}, by=["task", "scene", "day"], fresh=True)
 
 
 def test_controls_are_as_many_and_the_matched_ones_are_alike(stored: Workspace) -> None:
@@ -308,7 +308,10 @@ def test_the_command_prints_the_proof_and_writes_the_reasons(
     stored: Workspace, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     place = ["-w", str(stored.path)]
-    assert main(["set", "split", "first", "--train", ".75", "--val", ".25", "--by", "task", *place]) == 0
+    assert (
+        main(["set", "split", "first", "--train", ".75", "--val", ".25", "--by", "task", "--fresh", *place])
+        == 0
+    )
     told = capsys.readouterr().out
     assert (
         "first-train@" in told
@@ -332,7 +335,7 @@ def test_recipes_keep_their_words(stored: Workspace) -> None:
     sets = {
         "composed": stored.sets.compose("words", dedupe=True, **rules)[0],  # type: ignore[arg-type]
         "combined": stored.sets.combine("words", "difference", "all", "first"),
-        "part": stored.sets.split("all", {"train": 0.5, "val": 0.5})[0]["val"],
+        "part": stored.sets.split("all", {"train": 0.5, "val": 0.5}, fresh=True)[0]["val"],
         "control": stored.sets.controls("words")[0]["random"],
     }
     compare_words("words-recipes.json", {kind: sorted(frozen.recipe) for kind, frozen in sets.items()})
