@@ -98,7 +98,12 @@ def add_composition_actions(actions: Subparsers) -> list[ActionParser]:
         "controls", help="two control sets: at random, and alike but for the selection"
     )
     controls.add_argument("name", metavar="NAME")
-    controls.add_argument("--where", default="", metavar="SQL", help="episodes to draw from (default: all)")
+    controls.add_argument(
+        "--where",
+        default="",
+        metavar="SQL",
+        help="episodes to draw from (default: the datasets of the members)",
+    )
     _add_seed_option(controls)
     return [
         (split, _split_set),
@@ -274,7 +279,6 @@ def _make_controls(workspace: Workspace, args: argparse.Namespace) -> None:
 
 def _describe_controls(frozen: Mapping[str, StoredSet], controls: Controls) -> list[Block]:
     sizes = ", ".join(f"{episode_set.label} of {episode_set.size}" for episode_set in frozen.values())
-    matched = ", ".join(f"{count} by {level}" for level, count in controls.matched_by.items())
     rows = [
         (
             row.name,
@@ -285,7 +289,9 @@ def _describe_controls(frozen: Mapping[str, StoredSet], controls: Controls) -> l
     ]
     header = ("", "set", *(name for kind in frozen for name in (kind, "difference")))
     return [
-        f"{sizes}, drawn from {controls.pool}; {controls.overlap} of the random ones are in the set; matched {matched}"
-        + (f"; {count_of(controls.copies, 'copy', 'copies')} of members left out" if controls.copies else ""),
+        f"{sizes}, drawn from {controls.pool} of {controls.source}; "
+        f"{controls.overlap} of the random ones are in the set; "
+        f"{count_of(controls.unmatched, 'member')} without a match in task, outcome and length"
+        + (f"; {count_of(controls.copies, 'copy', 'copies')} left out" if controls.copies else ""),
         OutputTable(rows, header),
     ]

@@ -389,24 +389,28 @@ class SetCollection(Mapping[str, StoredSet]):
         return {part: self._stored(frozen) for part, frozen in parts.items()}, plan
 
     def controls(self, name: str, *, where: str = "", seed: int = 0) -> tuple[dict[str, StoredSet], Controls]:
-        """Freeze two controls of a set: as many episodes at random, and as many that are alike in what is not selected.
+        """Freeze two controls of a set: as many episodes at random, and for each member one that is alike.
 
             >>> controls, drawn = ws.sets.controls("accepted", where="caption IS NOT NULL")
-            >>> controls["matched"].label, drawn.balance
+            >>> controls["matched"].label, drawn.unmatched, drawn.balance
+
+        No control is a copy of a member or of another control, or moves as one does.
 
         Args:
             name: The set.
-            where: SQL filter of the episodes to draw from, such as those that the set was selected from.
+            where: SQL filter of the episodes to draw from, such as those that the set was selected from; by default
+                the datasets of the members.
             seed: Of what is drawn.
 
         Raises:
-            RequestError: The set has spans, the filter is wrong, or there are too few other episodes.
+            RequestError: The set has spans, the filter is wrong, there are too few episodes, or less than half of the
+                members have another episode of the same task, outcome and length.
         """
         from ares.curation import draw_controls, freeze_controls
 
         selection = self._sets[name]
         drawn = draw_controls(self._stores, selection, where, seed)
-        frozen = freeze_controls(self._stores, selection, drawn, where, seed)
+        frozen = freeze_controls(self._stores, selection, drawn, seed)
         return {kind: self._stored(control) for kind, control in frozen.items()}, drawn
 
     def rebuild(
