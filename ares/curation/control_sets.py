@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING
 
+from ares.console import count_of
 from ares.curation.composition import draw_order
 from ares.curation.copies import LinkedItems, find_copies, read_rows
 from ares.curation.sets import CurationSet, Sets
@@ -142,8 +143,8 @@ def draw_controls(stores: Stores, selection: CurationSet, where: str = "", seed:
         if 2 * len(matched) < len(members):
             raise RequestError(
                 f"less than half of {selection.label} has a match",
-                f"{len(matched)} of {len(members)} members have another episode of the same task, outcome and length "
-                f"that is no copy, in {source}; draw from more with --where",
+                f"{len(matched)} of {count_of(len(members), 'member')}: another episode of the same task, outcome and "
+                f"length that is no copy, in {source}; draw from more with --where",
             )
         linked = _find_linked(stores, ids, {item.episode_id for item in [*random, *matched]}, seed)
         if not linked:

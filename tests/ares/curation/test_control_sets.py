@@ -80,7 +80,7 @@ def test_members_without_a_match_are_counted_and_too_few_matches_are_refused(
 def test_a_match_has_the_same_outcome_and_task(halved: Workspace) -> None:
     halved.sets.create("one", where="key = '00'")
     for where in ("success AND instruction = 'task 1'", "NOT success AND instruction = 'task 0'"):
-        with pytest.raises(RequestError, match="less than half of one@1 has a match: 0 of 1 members"):
+        with pytest.raises(RequestError, match="less than half of one@1 has a match: 0 of 1 member: another"):
             halved.sets.controls("one", where=where)
     frozen, _ = halved.sets.controls("one", where="success AND instruction = 'task 0' AND dataset = 'a'")
     (matched,) = frozen["matched"].ids()
