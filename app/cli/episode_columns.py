@@ -26,6 +26,10 @@ COLUMNS_OPTION: Mapping[str, Any] = {
 }
 
 
+# Headers under which a table shows a column already.
+SHOWN_UNDER = {"episode_id": "episode", "split": "source key", "key": "source key"}
+
+
 def read_columns(
     args: argparse.Namespace, ids: Sequence[str], first: Sequence[str] = ()
 ) -> dict[str, dict[str, Json]]:
@@ -126,7 +130,7 @@ def _member_tables(args: argparse.Namespace, rows: Iterable[dict[str, Json]]) ->
     count = 0
     for batch in batched(rows, _ROWS_AT_ONCE):
         columns = read_columns(args, [str(row["episode_id"]) for row in batch], _MEMBER_COLUMNS)
-        more = [name for name in columns if name not in _MEMBER_COLUMNS]
+        more = [name for name in columns if name not in (*_MEMBER_COLUMNS, *SHOWN_UNDER)]
         span, last = (("start", "end"), "text") if "text" in batch[0] else ((), "instruction")
         header = ("episode", *span, "dataset", "source key", *(() if span else ("duration",)), last, *more)
         table = []

@@ -15,7 +15,7 @@ from app.cli.arguments import (
     episode_count,
     open_workspace,
 )
-from app.cli.episode_columns import COLUMNS_OPTION, SEGMENT_COLUMNS, read_columns
+from app.cli.episode_columns import COLUMNS_OPTION, SEGMENT_COLUMNS, SHOWN_UNDER, read_columns
 from app.cli.output import Columns, OutputTable, answer, make_table
 from ares.console import print_message
 from ares.errors import RequestError
@@ -45,6 +45,9 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         help="most episodes or segments in the answer (default 20)",
     )
     add_min_score_argument(parser)
+    parser.add_argument(
+        "--copies", action="store_true", help="all episodes of equal content (default: one of each content)"
+    )
     parser.add_argument("--columns", **COLUMNS_OPTION)
     add_workspace_arguments(parser, rows=True)
 
@@ -93,9 +96,9 @@ def _print_segments(args: argparse.Namespace) -> int:
     ]
     names = dict.fromkeys(name for document in documents for name in document)
     rows: list[dict[str, Json]] = [{name: document.get(name) for name in names} for document in documents]
-    further: Columns = {name: itemgetter(name) for name in columns}
-    shown: Columns = {"episode": itemgetter("episode_id"), **SEGMENT_COLUMNS, **further}
-    answer(args, rows, lambda: make_table(shown, rows) if rows else "nothing found", rows)
+    shown: Columns = {"episode": itemgetter("episode_id"), **SEGMENT_COLUMNS}
+    further = {name: itemgetter(name) for name in columns if SHOWN_UNDER.get(name) not in shown}
+    answer(args, rows, lambda: make_table({**shown, **further}, rows) if rows else "nothing found", rows)
     return 0
 
 
@@ -107,7 +110,19 @@ def _has_only_filter(args: argparse.Namespace) -> bool:
 def _list_filtered_episodes(args: argparse.Namespace) -> Sequence[Hit]:
     from ares.search import list_episodes
 
-    return list_episodes(open_workspace(args).stores, args.where, args.limit)
+    return list_episodes(open_workspace(args).stores, _filter_copies(args), args.limit)
+
+
+def _filter_copies(args: argparse.Namespace) -> str:
+    """The filter, with one episode of each content unless all are asked for; says so where it leaves any out."""
+    if args.copies:
+        return str(args.where)
+    from ares.search import leave_out_copies
+
+    where = leave_out_copies(open_workspace(args).stores, args.where)
+    if where != args.where:
+        print_message("one episode of each content; --copies shows all")
+    return where
 
 
 def _find_hits(args: argparse.Namespace) -> Sequence[Hit]:
@@ -118,9 +133,10 @@ def _find_hits(args: argparse.Namespace) -> Sequence[Hit]:
         image=args.image,
         like=args.like,
         by=args.by,
-        where=args.where,
+        where=_filter_copies(args),
         limit=args.limit,
         min_score=args.min_score,
+        copies=True,
     )
 
 
@@ -130,7 +146,11 @@ def _hit_table(hits: Sequence[Hit], columns: Mapping[str, Mapping[str, Json]]) -
 
     columns_of_hits: Columns = SearchResults.shown
     shown = {header: cell for header, cell in columns_of_hits.items() if any(map(cell, hits))}
-    further = {name: partial(_value_of_episode, values) for name, values in columns.items()}
+    further = {
+        name: partial(_value_of_episode, values)
+        for name, values in columns.items()
+        if SHOWN_UNDER.get(name) not in shown
+    }
     return make_table({**shown, **further}, hits)
 
 

@@ -27,7 +27,7 @@ ActionParser: TypeAlias = (
 # Options of `create` that make it a composition.
 _RULES = ("dedupe", "balance", "floor", "cap", "share")
 _PARTS = ("train", "val", "test")
-# Copies that are printed for people; JSON has all of them.
+# Copies, and episodes that move or are left out, that are printed for people; JSON has all of them.
 _SHOWN_COPIES = 10
 
 
@@ -76,6 +76,14 @@ def add_composition_actions(actions: Subparsers) -> list[ActionParser]:
         metavar="NAMES",
         help="no value of these is in two parts: task, scene, operator, day, columns or keys of the metadata",
     )
+    split.add_argument(
+        "--fresh", action="store_true", help="draw all sides again (default: what has a side keeps it)"
+    )
+    split.add_argument(
+        "--move",
+        action="store_true",
+        help="put a group that joins two sides on the one with the largest share, and not leave out what joins them",
+    )
     _add_seed_option(split)
     combinations = []
     for operation, what in _OPERATIONS.items():
@@ -90,7 +98,12 @@ def add_composition_actions(actions: Subparsers) -> list[ActionParser]:
         "controls", help="two control sets: at random, and alike but for the selection"
     )
     controls.add_argument("name", metavar="NAME")
-    controls.add_argument("--where", default="", metavar="SQL", help="episodes to draw from (default: all)")
+    controls.add_argument(
+        "--where",
+        default="",
+        metavar="SQL",
+        help="episodes to draw from (default: the datasets of the members)",
+    )
     _add_seed_option(controls)
     return [
         (split, _split_set),
@@ -187,7 +200,9 @@ def describe_composition(composed: ComposedSelection) -> str:
 def _split_set(workspace: Workspace, args: argparse.Namespace) -> None:
     """Freeze the parts of a set and print what is known of them."""
     shares = {part: getattr(args, part) for part in _PARTS if getattr(args, part)}
-    parts, plan = workspace.sets.split(args.name, shares, by=args.by, seed=args.seed)
+    parts, plan = workspace.sets.split(
+        args.name, shares, by=args.by, seed=args.seed, fresh=args.fresh, move=args.move
+    )
     sets = {part: episode_set.to_json() for part, episode_set in parts.items()}
     answer(args, {**plan.to_json(), "sets": sets}, lambda: _describe_split(parts, plan))
 
@@ -211,6 +226,17 @@ def _describe_split(parts: Mapping[str, StoredSet], plan: SplitPlan) -> list[Blo
         f"copies: {count_of(pairs, 'pair')} in {count_of(len(plan.copies.groups()), 'group')}, and "
         f"{count_of(linked - pairs, 'pair')} that move alike; compared {compared or 'none'}",
     ]
+    lines += [f"{count_of(plan.kept, 'episode')} kept the side from before"] if plan.kept else []
+    lines += [f"moved: {id} (was in {side})" for id, side in [*plan.moved.items()][:_SHOWN_COPIES]]
+    lines += [
+        f"left out: {id} joins {' and '.join(f'{side} (by {witness})' for side, witness in sides.items())}"
+        for id, sides in [*plan.joined.items()][:_SHOWN_COPIES]
+    ]
+    if plan.joined:
+        lines += [
+            f"{count_of(len(plan.joined), 'episode')} left out, --json has all: --move puts what hangs together on "
+            f"{plan.request.largest}"
+        ]
     lines += [f"kept apart from nothing: {unknown}"] if unknown else []
     lines += [f"{count_are(plan.missing, 'member')} not in the workspace any more"] if plan.missing else []
     return [OutputTable(rows, ("set", "episodes", "share", "wanted")), *lines]
@@ -253,7 +279,6 @@ def _make_controls(workspace: Workspace, args: argparse.Namespace) -> None:
 
 def _describe_controls(frozen: Mapping[str, StoredSet], controls: Controls) -> list[Block]:
     sizes = ", ".join(f"{episode_set.label} of {episode_set.size}" for episode_set in frozen.values())
-    matched = ", ".join(f"{count} by {level}" for level, count in controls.matched_by.items())
     rows = [
         (
             row.name,
@@ -264,7 +289,9 @@ def _describe_controls(frozen: Mapping[str, StoredSet], controls: Controls) -> l
     ]
     header = ("", "set", *(name for kind in frozen for name in (kind, "difference")))
     return [
-        f"{sizes}, drawn from {controls.pool}; {controls.overlap} of the random ones are in the set; matched {matched}"
-        + (f"; {count_of(controls.copies, 'copy', 'copies')} of members left out" if controls.copies else ""),
+        f"{sizes}, drawn from {controls.pool} of {controls.source}; "
+        f"{controls.overlap} of the random ones are in the set; "
+        f"{count_of(controls.unmatched, 'member')} without a match in task, outcome and length"
+        + (f"; {count_of(controls.copies, 'copy', 'copies')} left out" if controls.copies else ""),
         OutputTable(rows, header),
     ]

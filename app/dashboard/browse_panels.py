@@ -21,9 +21,9 @@ from app.dashboard.column_words import (
 from app.dashboard.components import draw_filters
 from app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
 from app.dashboard.markdown_text import escape_markdown
-from app.dashboard.results import list_table_columns, search_threshold, unknown_values
+from app.dashboard.results import list_table_columns, read_shown_filter, search_threshold, unknown_values
 from app.dashboard.selection_bar import read_person_name
-from app.dashboard.view_state import SHOWN_AS, ColumnFilter, ViewState, view_filter_sql, view_to_params
+from app.dashboard.view_state import SHOWN_AS, ColumnFilter, ViewState, view_to_params
 from ares.curation import DUPLICATE_GROUP
 from ares.episode import Json
 from ares.errors import AresError, QueryTimeout
@@ -82,13 +82,12 @@ def _facets_or_none(view: ViewState) -> list[dict[str, Json]]:
 
 
 def _facets_of_view(view: ViewState) -> list[dict[str, Json]]:
-    columns = cached_reads.filter_columns()
-    where = view_filter_sql(view, columns)
+    where = read_shown_filter(view)
     cut = SearchThresholdIds(**view.query, min_score=search_threshold(view)) if view.is_search else None
     facets = {facet.column: facet for facet in cached_reads.read_facets(where, cut=cut)}
     for column in view.filters:
         # Counts beside a column's values ignore its filter: they are what a click would add.
-        without_column = view_filter_sql(view, columns, leave_out=column)
+        without_column = read_shown_filter(view, leave_out=column)
         (facets[column],) = cached_reads.read_facets(without_column, column, cut)
     ranks = {column: column_rank(column) for column in facets}
     # Groups first: the usual columns come first in theirs.

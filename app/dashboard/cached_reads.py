@@ -270,6 +270,14 @@ def count_episodes(where: str) -> int:
     return limited(lambda: workspace().stores.tables.episodes.count(where), where)
 
 
+@_keep_by_version(64, is_shared=True)
+def leave_out_copies(where: str) -> str:
+    """Return the filter with one episode of each content, see `ares.search.leave_out_copies`."""
+    from ares.search import leave_out_copies
+
+    return limited(lambda: leave_out_copies(workspace().stores, where), where)
+
+
 @_keep_by_version(64)
 def read_facets(where: str, only: str = "", cut: SearchThresholdIds | None = None) -> list[Facet]:
     """Return counts and histograms of the episodes that match a filter.

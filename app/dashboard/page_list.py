@@ -21,7 +21,7 @@ class PageEntry(NamedTuple):
 
 VIEW_PARAMETERS = (
     *("q", "like", "image", "by", "words", "where", "region", "region_name", "sort", "page", "cut"),
-    *("show", "columns"),
+    *("show", "columns", "copies"),
 )
 PAGES = {
     "browse": PageEntry("Browse", ":material/grid_view:", VIEW_PARAMETERS),

@@ -47,6 +47,21 @@ class ResultPage:
         return max(1, -(-self.shown // PAGE_SIZE))
 
 
+def read_shown_filter(view: ViewState, leave_out: str = "") -> str:
+    """Return the SQL filter of the episodes that a view shows: of each content one, or all.
+
+    Args:
+        view: The view.
+        leave_out: Column whose filter is not applied.
+
+    Raises:
+        RequestError: A filter cannot be parsed.
+        QueryTimeout: A query took longer than the limit.
+    """
+    where = view_filter_sql(view, cached_reads.filter_columns(), leave_out)
+    return where if view.copies else cached_reads.leave_out_copies(where)
+
+
 def read_page(view: ViewState) -> ResultPage:
     """Return the page of a view; a page past the end is the last one.
 
@@ -54,7 +69,7 @@ def read_page(view: ViewState) -> ResultPage:
         RequestError: A filter cannot be parsed, or the column to sort by does not exist.
         QueryTimeout: A query took longer than the limit.
     """
-    where = view_filter_sql(view, cached_reads.filter_columns())
+    where = read_shown_filter(view)
     matching = cached_reads.count_episodes(where)
     total = cached_reads.count_episodes("")
     if view.is_search:
@@ -71,7 +86,7 @@ def search_threshold(view: ViewState) -> float:
 
 def find_lower_threshold(view: ViewState) -> float | None:
     """Return the cut that lets about one more page of episodes pass; None when all pass."""
-    where = view_filter_sql(view, cached_reads.filter_columns())
+    where = read_shown_filter(view)
     scores, cut = cached_reads.read_search_scores(**view.query), search_threshold(view)
     _, values = scores.ranked_ids(0.0, where, scores.count(cut, where), PAGE_SIZE)
     return float(values[-1]) if len(values) else None
@@ -148,7 +163,7 @@ def find_neighbours(view: ViewState, episode_id: str, position: int) -> Neighbou
 
 def _count_shown(view: ViewState) -> int:
     """Length of the whole list of a view."""
-    where = view_filter_sql(view, cached_reads.filter_columns())
+    where = read_shown_filter(view)
     if not view.is_search:
         return cached_reads.count_episodes(where)
     scores, cut = cached_reads.read_search_scores(**view.query), search_threshold(view)
@@ -165,7 +180,7 @@ def find_best_second(view: ViewState, episode_id: str) -> float | None:
 
 def _read_part(view: ViewState, first: int, count: int) -> list[str]:
     """The ids of a part of the list of a view."""
-    where = view_filter_sql(view, cached_reads.filter_columns())
+    where = read_shown_filter(view)
     if not view.is_search:
         return cached_reads.read_ids(where, _order_by(view), first, count)
     scores = cached_reads.read_search_scores(**view.query)

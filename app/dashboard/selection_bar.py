@@ -15,9 +15,9 @@ from app.dashboard.cached_reads import SearchThresholdIds
 from app.dashboard.components import draw_tab_state
 from app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
 from app.dashboard.markdown_text import escape_markdown
-from app.dashboard.results import search_threshold
+from app.dashboard.results import read_shown_filter, search_threshold
 from app.dashboard.user_limits import search_image
-from app.dashboard.view_state import ViewState, view_filter_sql, view_to_params
+from app.dashboard.view_state import ViewState, view_to_params
 from app.server import PERSON_HEADER, check_person_name
 from ares.console import count_of
 from ares.episode import Json
@@ -58,7 +58,7 @@ def make_set_create_command(
     workspace: str, name: str, view: ViewState, min_precision: float | None = None
 ) -> str:
     """Return the command line that creates the same set."""
-    where = view_filter_sql(view, cached_reads.filter_columns())
+    where = read_shown_filter(view)
     options = [
         ("--where", where),
         ("--search", view.text),
@@ -87,7 +87,7 @@ def select_episodes_of_view(view: ViewState) -> EpisodeSelection:
     from ares.jobs import EpisodeSelection
 
     return EpisodeSelection(
-        where=view_filter_sql(view, cached_reads.filter_columns()),
+        where=read_shown_filter(view),
         search=view.text,
         like=view.like,
         image=_image_option(view),
@@ -306,7 +306,7 @@ def _tag_counts(view: ViewState, is_all: bool) -> dict[str, int]:
     """Number of selected episodes with each tag of the workspace, the most frequent first."""
     if TAGS not in cached_reads.filter_columns():
         return {}
-    where = view_filter_sql(view, cached_reads.filter_columns())
+    where = read_shown_filter(view)
     cut = (
         SearchThresholdIds(**view.query, min_score=search_threshold(view))
         if is_all and view.is_search

@@ -86,6 +86,7 @@ class ViewState:
         cut: Least score of the episodes of a search, 0 to 1; None is where the relevant ones end.
         show: How they are drawn, one of `SHOWN_AS`.
         columns: Columns of the table, beside the record; empty for the usual ones.
+        copies: Whether all episodes of equal content are shown; else one of each content.
     """
 
     text: str = ""
@@ -103,6 +104,7 @@ class ViewState:
     cut: float | None = None
     show: str = ""
     columns: tuple[str, ...] = ()
+    copies: bool = False
 
     @property
     def is_search(self) -> bool:
@@ -120,7 +122,7 @@ class ViewState:
 
     def cleared(self) -> ViewState:
         """Return the view of all episodes, drawn in the same way."""
-        return ViewState(show=self.show, columns=self.columns)
+        return ViewState(show=self.show, columns=self.columns, copies=self.copies)
 
     def with_filter(self, new: ColumnFilter) -> ViewState:
         """Return the view with this filter in place of the column's old one, on its first page."""
@@ -152,6 +154,7 @@ def view_from_params(params: Mapping[str, Sequence[str]]) -> ViewState:
         cut=_parse_cut(_first_value(params, "cut")),
         show=_first_value(params, "show"),
         columns=tuple(filter(None, _first_value(params, "columns").split(","))),
+        copies=bool(_first_value(params, "copies")),
     )
     if view.show not in SHOWN_AS:
         known = ", ".join(filter(None, SHOWN_AS))
@@ -176,6 +179,7 @@ def view_to_params(view: ViewState) -> dict[str, list[str]]:
         "region_name": view.region_name,
         "show": view.show,
         "columns": ",".join(view.columns),
+        "copies": "1" if view.copies else "",
     }
     params["sort"] = ("-" if view.descending else "") + view.sort if view.sort else ""
     params["cut"] = "" if view.cut is None else f"{view.cut:.4g}"

@@ -101,6 +101,12 @@ if TYPE_CHECKING:
         hash_members as hash_members,
         stream_json as stream_json,
     )
+    from ares.curation.split_tables import (
+        SplitRow as SplitRow,
+        carried_name as carried_name,
+        carried_split as carried_split,
+        write_split_rows as write_split_rows,
+    )
     from ares.curation.splits import (
         SplitPlan as SplitPlan,
         SplitRequest as SplitRequest,

@@ -1,25 +1,29 @@
-"""Draws control sets for a selection: as many episodes at random, and as many that are alike but for the selection."""
+"""Draws control sets for a selection: as many episodes at random, and for each member one that is alike."""
 
 from __future__ import annotations
 
 import bisect
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING
 
+from ares.console import count_of
 from ares.curation.composition import draw_order
-from ares.curation.copies import find_copies, read_rows
+from ares.curation.copies import LinkedItems, find_copies, read_rows
 from ares.curation.sets import CurationSet, Sets
 from ares.errors import RequestError
+from ares.store import in_condition
 
 if TYPE_CHECKING:
     from ares.episode import Json
     from ares.store import Stores
 
 
-_COLUMNS = ("num_steps", "instruction", "success")
+_COLUMNS = ("num_steps", "instruction", "success", "dataset", "content_hash")
+# By how much the longer of a member and its match may be longer; the table of balance shows what is left.
+_LARGEST_LENGTH_RATIO = 1.5
 # Tasks that the table of balance shows by name; the others are in its largest difference.
 _SHOWN_TASKS = 5
 RANDOM, MATCHED = "random", "matched"
@@ -27,12 +31,14 @@ RANDOM, MATCHED = "random", "matched"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchCandidate:
-    """What is matched of one episode."""
+    """What is matched of one episode, its dataset, and the hash of its content, or its id where it has none."""
 
     episode_id: str
     num_steps: int
     task: str
     success: bool | None
+    dataset: str
+    content: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,26 +75,29 @@ class Controls:
     Attributes:
         members: Ids of each kind, "random" and "matched", sorted.
         pool: Number of episodes that were drawn from.
-        copies: Episodes that the matched control leaves out because they are copies of members, or move alike.
+        source: Filter of these episodes.
+        copies: Episodes that were left out because they are copies of members or of other controls, or move alike.
         overlap: Members of the set in the random control, which is drawn from all of the pool.
-        matched_by: Number of matched episodes by how alike they are: "task and outcome", "task", "outcome", "length".
+        unmatched: Number of members without another episode of the same task, outcome and length.
         balance: How far both are from the set.
     """
 
     members: Mapping[str, Sequence[str]]
     pool: int
+    source: str
     copies: int
     overlap: int
-    matched_by: Mapping[str, int]
+    unmatched: int
     balance: Sequence[BalanceRow]
 
     def to_json(self) -> dict[str, Json]:
         """Counts and the table of balance."""
         return {
             "pool": self.pool,
+            "source": self.source,
             "copies_left_out": self.copies,
             "random_overlap": self.overlap,
-            "matched_by": dict(self.matched_by),
+            "unmatched": self.unmatched,
             "balance": [row.to_json() for row in self.balance],
         }
 
@@ -97,18 +106,19 @@ def draw_controls(stores: Stores, selection: CurationSet, where: str = "", seed:
     """Draw both control sets from the episodes of a filter.
 
     The random control is drawn from all of them, as a filter that knows nothing would. The matched control has for each
-    member another episode that is no member: of its task and outcome where there is one, else of its task, of its
-    outcome, or any; of several the one with the nearest number of steps. None of them is a copy of a member, or moves
+    member another episode that is no member, of the same task, outcome and length: of several the one with the nearest
+    number of steps, and at most half as long again. No control is a copy of a member or of another control, or moves
     as one does.
 
     Args:
         stores: Stores of the workspace.
         selection: The set, of whole episodes.
-        where: SQL filter of the episodes to draw from; "" is all.
+        where: SQL filter of the episodes to draw from; "" is the datasets of the members.
         seed: Of what is drawn.
 
     Raises:
-        RequestError: The set has spans, or fewer other episodes than members are there to draw from.
+        RequestError: The set has spans or no episode, there are fewer episodes than members, or less than half of the
+            members have a match.
     """
     if selection.num_spans is not None:
         raise RequestError(
@@ -116,46 +126,70 @@ def draw_controls(stores: Stores, selection: CurationSet, where: str = "", seed:
         )
     stores.catch_up()
     members = read_candidates(stores, list(Sets(stores.annotations).ids(selection)))
-    pool = read_candidates(stores, list(stores.tables.episodes.ids(where)))
-    ids = {candidate.episode_id for candidate in members}
-    others = [candidate for candidate in pool if candidate.episode_id not in ids]
-    num_others = len(others)
+    ids = {member.episode_id for member in members}
+    source = where or in_condition("dataset", sorted({member.dataset for member in members}))
+    listed = read_candidates(stores, list(stores.tables.episodes.ids(source)))
+    pool = _distinct_contents(members, listed, seed)
     while True:
-        if not members or len(others) < len(members):
+        if not members or len(pool) < len(members):
             raise RequestError(
                 f"there are not enough episodes to control {selection.label}",
-                f"it has {len(members)}, and {len(others)} others are there; take a smaller set or ingest more",
+                f"it has {len(members)}, and {len(pool)} without a copy are in {source}; "
+                "take a smaller set, or draw from more with --where",
             )
-        matched, matched_by = match_candidates(members, others, seed)
-        linked = _find_linked(stores, ids, {candidate.episode_id for candidate in matched})
+        drawn = set(draw_order((candidate.episode_id for candidate in pool), seed)[: len(members)])
+        random = [candidate for candidate in pool if candidate.episode_id in drawn]
+        matched = match_candidates(members, [item for item in pool if item.episode_id not in ids], seed)
+        if 2 * len(matched) < len(members):
+            raise RequestError(
+                f"less than half of {selection.label} has a match",
+                f"{len(matched)} of {count_of(len(members), 'member')}: another episode of the same task, outcome and "
+                f"length that is no copy, in {source}; draw from more with --where",
+            )
+        linked = _find_linked(stores, ids, {item.episode_id for item in [*random, *matched]}, seed)
         if not linked:
             break
-        others = [candidate for candidate in others if candidate.episode_id not in linked]
-    drawn = set(draw_order((candidate.episode_id for candidate in pool), seed)[: len(members)])
-    random = [candidate for candidate in pool if candidate.episode_id in drawn]
+        pool = [candidate for candidate in pool if candidate.episode_id not in linked]
     by_kind = {RANDOM: random, MATCHED: matched}
     return Controls(
         members={kind: sorted(item.episode_id for item in items) for kind, items in by_kind.items()},
-        pool=len(pool),
-        copies=num_others - len(others),
+        pool=len(listed),
+        source=source,
+        copies=len(listed) - len(pool),
         overlap=sum(candidate.episode_id in ids for candidate in random),
-        matched_by=matched_by,
+        unmatched=len(members) - len(matched),
         balance=list(compare_balance(members, by_kind)),
     )
 
 
-def _find_linked(stores: Stores, members: set[str], matched: set[str]) -> set[str]:
-    """Those of the matched episodes that are copies of members, or move as one does."""
-    pairs = [{pair.first, pair.second} for pair in find_copies(stores, members | matched).linked]
-    return {id for pair in pairs if pair & members for id in pair & matched}
+def _distinct_contents(
+    members: Sequence[MatchCandidate], listed: Sequence[MatchCandidate], seed: int
+) -> list[MatchCandidate]:
+    """One of the listed episodes for each content: a member where one has it, else one that is drawn."""
+    ranks = {id: rank for rank, id in enumerate(draw_order((item.episode_id for item in listed), seed))}
+    contents = {member.content: member.episode_id for member in reversed(members)}
+    for item in sorted(listed, key=lambda item: ranks[item.episode_id]):
+        contents.setdefault(item.content, item.episode_id)
+    return [item for item in listed if item.episode_id == contents[item.content]]
+
+
+def _find_linked(stores: Stores, members: Collection[str], drawn: Collection[str], seed: int) -> set[str]:
+    """Of what was drawn the copies, and what moves alike, of members and of what was drawn before."""
+    items = {*members, *drawn}
+    links = LinkedItems(items)
+    for pair in find_copies(stores, items).linked:
+        links.link(pair.first, pair.second)
+    ranks = {id: (id not in members, rank) for rank, id in enumerate(draw_order(items, seed))}
+    groups = links.groups()
+    return {id for group in groups for id in group if id in drawn and id != min(group, key=ranks.__getitem__)}
 
 
 def freeze_controls(
-    stores: Stores, selection: CurationSet, controls: Controls, where: str = "", seed: int = 0
+    stores: Stores, selection: CurationSet, controls: Controls, seed: int = 0
 ) -> dict[str, CurationSet]:
     """Freeze both as the sets NAME-random and NAME-matched."""
     sets = Sets(stores.annotations)
-    recipe: dict[str, Json] = {"control_of": selection.label, "where": where, "seed": seed}
+    recipe: dict[str, Json] = {"control_of": selection.label, "where": controls.source, "seed": seed}
     return {
         kind: sets.create(f"{selection.name}-{kind}", ids, {**recipe, "control": kind})
         for kind, ids in controls.members.items()
@@ -170,70 +204,33 @@ def read_candidates(stores: Stores, ids: list[str]) -> list[MatchCandidate]:
             num_steps=row["num_steps"],
             task=row["instruction"],
             success=row["success"],
+            dataset=row["dataset"],
+            content=row["content_hash"] or row["episode_id"],
         )
         for row in read_rows(stores, ids, _COLUMNS).to_pylist()
     ]
 
 
-class _Drawers:
-    """Candidates that are left, by what they share with a member, each list by number of steps."""
-
-    def __init__(self, candidates: Iterable[MatchCandidate], seed: int) -> None:
-        by_id = {candidate.episode_id: candidate for candidate in candidates}
-        self._lists: dict[object, list[tuple[int, int, MatchCandidate]]] = {}
-        for rank, episode_id in enumerate(draw_order(by_id, seed)):
-            candidate = by_id[episode_id]
-            for key in _match_keys(candidate).values():
-                self._lists.setdefault(key, []).append((candidate.num_steps, rank, candidate))
-        for entries in self._lists.values():
-            entries.sort(key=lambda entry: entry[:2])
-
-    def take(self, key: object, num_steps: int) -> MatchCandidate | None:
-        """The candidate of a list with the nearest number of steps, which is taken out; None where none is left."""
-        entries = self._lists.get(key, [])
-        if not entries:
-            return None
-        position = bisect.bisect_left(entries, num_steps, key=lambda entry: entry[0])
-        near = entries[max(0, position - 1) : position + 1]
-        _, rank, candidate = min(near, key=lambda entry: abs(entry[0] - num_steps))
-        for list_key in _match_keys(candidate).values():
-            drawer = self._lists[list_key]
-            del drawer[bisect.bisect_left(drawer, (candidate.num_steps, rank), key=lambda entry: entry[:2])]
-        return candidate
-
-
-def _match_keys(candidate: MatchCandidate) -> dict[str, tuple[object, ...]]:
-    """What a match may share with an episode, the most first."""
-    return {
-        "task and outcome": ("both", candidate.task, candidate.success),
-        "task": ("task", candidate.task),
-        "outcome": ("outcome", candidate.success),
-        "length": ("any",),
-    }
-
-
 def match_candidates(
     members: Sequence[MatchCandidate], others: Sequence[MatchCandidate], seed: int
-) -> tuple[list[MatchCandidate], dict[str, int]]:
-    """Another episode for each member, each at most once, and their number by what they share with it.
-
-    All members are matched by task and outcome first, then the rest by less, so that no match is lost to a worse one.
-    """
-    by_id = {member.episode_id: member for member in members}
-    waiting, drawers = draw_order(by_id, seed), _Drawers(others, seed)
-    matched, counts = [], Counter[str]()
-    for level in _match_keys(members[0]):
-        unmatched = []
-        for episode_id in waiting:
-            member = by_id[episode_id]
-            match = drawers.take(_match_keys(member)[level], member.num_steps)
-            if match is None:
-                unmatched.append(episode_id)
-            else:
-                matched.append(match)
-                counts[level] += 1
-        waiting = unmatched
-    return matched, dict(counts)
+) -> list[MatchCandidate]:
+    """For each member another episode of its task, outcome and length, each at most once; none where none is left."""
+    ranks = {id: rank for rank, id in enumerate(draw_order((item.episode_id for item in others), seed))}
+    drawers: dict[tuple[str, bool | None], list[MatchCandidate]] = {}
+    for other in sorted(others, key=lambda other: (other.num_steps, ranks[other.episode_id])):
+        drawers.setdefault((other.task, other.success), []).append(other)
+    by_id, matched = {member.episode_id: member for member in members}, []
+    for episode_id in draw_order(by_id, seed):
+        member = by_id[episode_id]
+        drawer = drawers.get((member.task, member.success), [])
+        position = bisect.bisect_left(drawer, member.num_steps, key=lambda other: other.num_steps)
+        near = range(max(0, position - 1), min(len(drawer), position + 1))
+        if near:
+            nearest = min(near, key=lambda number: abs(drawer[number].num_steps - member.num_steps))
+            shorter, longer = sorted((drawer[nearest].num_steps, member.num_steps))
+            if longer <= _LARGEST_LENGTH_RATIO * shorter:
+                matched.append(drawer.pop(nearest))
+    return matched
 
 
 def compare_balance(

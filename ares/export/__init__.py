@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         FAILURES_FILE as FAILURES_FILE,
         RETIME_MODES as RETIME_MODES,
         SAMPLE_WEIGHT as SAMPLE_WEIGHT,
+        SPLIT_FILE as SPLIT_FILE,
         TASK_SOURCES as TASK_SOURCES,
         ExportReport as ExportReport,
         ExportRequest as ExportRequest,

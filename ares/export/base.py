@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 from ares.annotation import Producer, canonical_json
 from ares.console import count_of
 from ares.contract import DatasetKey
+from ares.curation import carried_split
 from ares.episode import Episode, Json, Span
 from ares.errors import AresError, MediaError, RequestError
 from ares.export.segments import NO_SEGMENTS, SegmentReader, check_segment_choices
@@ -467,6 +468,8 @@ MANIFEST_FILE = "manifest.json"
 # The only file that differs when the same set is exported again.
 TIMES_FILE = "manifest.times.json"
 EPISODES_FILE = "manifest.episodes.jsonl"
+# The rows of the table of its split for the contents of an export.
+SPLIT_FILE = "manifest.split.jsonl"
 # What people said of the episodes, a line for each answer; where people have said anything in the workspace.
 ANSWERS_FILE = "manifest.answers.jsonl"
 
@@ -496,6 +499,7 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
         self._digest = hashlib.sha256()
         self.maker_ids: set[str] = set()
         self._episode_ids: set[str] = set()
+        self._contents: set[str] = set()
         self.episodes = 0
 
     def __exit__(self, *_: object) -> None:
@@ -516,6 +520,7 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
         self._lines.write(line + "\n")
         self._digest.update(f"{line}\n".encode())
         self._episode_ids.add(episode.episode_id)
+        self._contents.add(episode.content_hash or episode.episode_id)
         key = DatasetKey(episode.format, episode.dataset, episode.version)
         span: Mapping[str, Any] = part or {
             "start_seconds": 0.0,
@@ -552,12 +557,20 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
             "card": collect_card_facts(self._stores, datasets, self._episode_ids),
         }
         write_dataset_card(self._folder, document)
+        self._write_split()
         times = {"created": created, "set_created": selection["created"]}
         for name, content in ((TIMES_FILE, times), (MANIFEST_FILE, document)):
             text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
             partial = self._folder / f"{name}.tmp"
             partial.write_text(text + "\n", encoding="utf-8")
             partial.replace(self._folder / name)
+
+    def _write_split(self) -> None:
+        """Write SPLIT_FILE where the set was split, or is a part of a set that was."""
+        split = carried_split(self._stores.annotations, self._request.set)
+        rows = [canonical_json(row.to_json()) for row in split if row.content_hash in self._contents]
+        if rows:
+            (self._folder / SPLIT_FILE).write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
 
     def _describe_producers(self) -> dict[str, Json]:
         """The producers of what was exported, and what controls say of the judges among them."""

@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ares.curation import carried_split
 from ares.errors import RequestError
 from ares.export.base import MANIFEST_FILE, TIMES_FILE, ExportReport, ExportRequest
 from ares.export.dataset_card import CARD_FILE, write_dataset_card
@@ -40,7 +41,8 @@ def hash_state(request: ExportRequest, stores: Stores) -> str:
     episodes = stores.tables.connection.newest_version("episodes").version
     members = (request.set.name, request.set.ids_hash, request.set.num_members)
     content = replace(request, destination=Path())
-    state = (request.format, members, content.options, request.files_hash, version("ares-curation"))
+    split = [row.to_json() for row in carried_split(stores.annotations, request.set)]
+    state = (request.format, members, content.options, request.files_hash, split, version("ares-curation"))
     return hashlib.sha256(repr((*state, stores.annotations.position(), episodes)).encode()).hexdigest()
 
 

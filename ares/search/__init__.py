@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.search.content_copies import leave_out_copies as leave_out_copies
     from ares.search.encoding import (
         SPACES_COLLECTION as SPACES_COLLECTION,
         TEXT_ENCODER_FOLDER as TEXT_ENCODER_FOLDER,

@@ -21,11 +21,15 @@ from ares.curation import (
     LOCK_FIELDS,
     CurationSet,
     Sets,
+    SplitRow,
+    carried_name,
+    carried_split,
     parse_lock,
     read_lock_document,
+    write_split_rows,
 )
 from ares.errors import AresError, RequestError, first_fault, shorten
-from ares.export import RetimeMode, TaskSource
+from ares.export import SPLIT_FILE, RetimeMode, TaskSource
 from ares.input import read_json
 from ares.io import existing_path, open_file, relative_path, walk_folders
 from ares.jobs import IngestRequest, Progress
@@ -163,6 +167,16 @@ class CardExport(Form):
     appended: Annotated[tuple[dict[str, Any], ...], Field(exclude=True)] = ()
 
 
+class CardSide(Form):
+    """A row of the table of a split, see `ares.curation.SplitRow`."""
+
+    content_hash: Word
+    side: Word
+    rule: Annotated[tuple[Word, ...], Field(max_length=100)]
+    seed: _Count
+    episode_id: Word
+
+
 class RecipeCard(Form):
     """What a card has beside the set itself, which `parse_lock` reads.
 
@@ -173,6 +187,7 @@ class RecipeCard(Form):
         makers: What made the labels, by maker_id: annotator, version and model.
         labels: The labels.
         export: The export that a rebuild writes again, or None.
+        split: The table of its split, or of the split that it is a part of.
     """
 
     card: Literal[1]
@@ -181,6 +196,7 @@ class RecipeCard(Form):
     makers: dict[str, _Text]
     labels: LabelsFile
     export: CardExport | None
+    split: tuple[CardSide, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,8 +291,14 @@ def write_recipe_card(
         },
         labels=labels,
         export=described,
+        split=tuple(
+            CardSide.model_validate_json(json.dumps(row.to_json()))
+            for row in carried_split(stores.annotations, selection)
+        ),
     )
-    Sets(stores.annotations).write_lock(selection, path, card.model_dump(mode="json"))
+    # An earlier ARES reads the card of a set without a split.
+    fields = card.model_dump(mode="json", exclude=set() if card.split else {"split"})
+    Sets(stores.annotations).write_lock(selection, path, fields)
     return card
 
 
@@ -471,7 +493,10 @@ def rebuild_set(
         differences += _compare_episodes(stores, members, labels)
     if any(difference.kind == "episode" for difference in differences):
         return replace(report, differences=tuple(differences))
-    frozen = Sets(stores.annotations).add_locked(selection, members)
+    with stores.annotations.atomic():
+        frozen = Sets(stores.annotations).add_locked(selection, members)
+        rows = [SplitRow(by=row.rule, **row.model_dump(exclude={"rule"})) for row in card.split]
+        write_split_rows(stores.annotations, carried_name(selection), rows)
     report = replace(report, set=frozen.label, episodes=frozen.episodes, differences=tuple(differences))
     if not (export and card.export):
         return report
@@ -667,7 +692,8 @@ def _export_again(
             actual=actual.get(name, "missing"),
         )
         for name in sorted(card.files.keys() | actual.keys())
-        if card.files.get(name) != actual.get(name)
+        # The set may have been split after the export of the card.
+        if card.files.get(name) != actual.get(name) and (name in card.files or name != SPLIT_FILE)
     )
     same = sum(card.files.get(name) == digest for name, digest in actual.items())
     return replace(report, path=str(path), same_files=same, differences=(*report.differences, *differences))

@@ -358,11 +358,15 @@ class SetCollection(Mapping[str, StoredSet]):
         *,
         by: Sequence[str] = (),
         seed: int = 0,
+        fresh: bool = False,
+        move: bool = False,
     ) -> tuple[dict[str, StoredSet], SplitPlan]:
         """Freeze the parts of a set, NAME-PART each, of which no two share a group or a copy that was found.
 
             >>> parts, plan = ws.sets.split("all", {"train": 0.9, "val": 0.1}, by=["task", "scene"])
-            >>> parts["val"].label, plan.on_two_sides
+            >>> parts["val"].label, plan.on_two_sides, plan.joined
+
+        An episode that has a side from an earlier split of the set, or of a set that it was made of, keeps it.
 
         Args:
             name: The set.
@@ -370,36 +374,43 @@ class SetCollection(Mapping[str, StoredSet]):
             by: "task", "scene", "operator", "day", columns of episodes or keys of their metadata: no value is in two
                 parts.
             seed: Decides between equally good splits.
+            fresh: Draw all sides again.
+            move: Put a group that joins two sides on the one with the largest share; else what joins them is left out.
 
         Raises:
-            RequestError: The set has spans, a name has no values, or there are fewer groups than parts.
+            RequestError: The set has spans, a name has no values, there are fewer groups than parts, or the earlier
+                split was by other names.
         """
         from ares.curation import SplitRequest, freeze_split, plan_split
 
-        request = SplitRequest(shares=shares, by=by, seed=seed)
+        request = SplitRequest(shares=shares, by=by, seed=seed, fresh=fresh, move=move)
         plan = plan_split(self._stores, self._sets[name], request)
         parts = freeze_split(self._stores, self._sets[name], plan)
         return {part: self._stored(frozen) for part, frozen in parts.items()}, plan
 
     def controls(self, name: str, *, where: str = "", seed: int = 0) -> tuple[dict[str, StoredSet], Controls]:
-        """Freeze two controls of a set: as many episodes at random, and as many that are alike in what is not selected.
+        """Freeze two controls of a set: as many episodes at random, and for each member one that is alike.
 
             >>> controls, drawn = ws.sets.controls("accepted", where="caption IS NOT NULL")
-            >>> controls["matched"].label, drawn.balance
+            >>> controls["matched"].label, drawn.unmatched, drawn.balance
+
+        No control is a copy of a member or of another control, or moves as one does.
 
         Args:
             name: The set.
-            where: SQL filter of the episodes to draw from, such as those that the set was selected from.
+            where: SQL filter of the episodes to draw from, such as those that the set was selected from; by default
+                the datasets of the members.
             seed: Of what is drawn.
 
         Raises:
-            RequestError: The set has spans, the filter is wrong, or there are too few other episodes.
+            RequestError: The set has spans, the filter is wrong, there are too few episodes, or less than half of the
+                members have another episode of the same task, outcome and length.
         """
         from ares.curation import draw_controls, freeze_controls
 
         selection = self._sets[name]
         drawn = draw_controls(self._stores, selection, where, seed)
-        frozen = freeze_controls(self._stores, selection, drawn, where, seed)
+        frozen = freeze_controls(self._stores, selection, drawn, seed)
         return {kind: self._stored(control) for kind, control in frozen.items()}, drawn
 
     def rebuild(

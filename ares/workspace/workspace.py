@@ -198,6 +198,7 @@ class Workspace:
         limit: int = 20,
         space: str = "",
         min_score: MinScore | None = None,
+        copies: bool = False,
     ) -> SearchResults:
         """Find the moments that match a text, an image or an episode, best first, as `ares search` does.
 
@@ -216,12 +217,13 @@ class Workspace:
             space: Name of the embedding space; by default the newest.
             min_score: Least score of an episode, 0 to 1, as on the dashboard; "auto" is where the relevant ones end.
                 By default the answer has the best `limit`, ordered by their ranks of all ways together.
+            copies: Answer with all episodes of equal content (`duplicate_of`); by default with one of each content.
 
         Raises:
             RequestError: Nothing to search for, a wrong filter, or the workspace lacks what a way needs.
             ModelError: The model of the embedding space cannot be loaded.
         """
-        from ares.search import Query, search
+        from ares.search import Query, leave_out_copies, search
         from ares.workspace.episode import StoredHit
         from ares.workspace.result_lists import SearchResults
 
@@ -231,7 +233,7 @@ class Workspace:
                 image=path,
                 like=like,
                 by=by,
-                where=where,
+                where=where if copies else leave_out_copies(self.stores, where),
                 limit=limit,
                 space=space,
                 min_score=min_score,

@@ -6,7 +6,7 @@ import heapq
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,12 @@ from ares.errors import AresError, DiskFull, SourceError
 from ares.jobs import INCOMPLETE_WORK, FailureLog, Report, location_subject, utc_now
 from ares.store import (
     AnnotationRow,
+    annotation_from_row,
+    annotation_to_row,
     applied_sequence,
     arrow_type,
     batched,
+    keep_newest_annotations,
     outdate_annotations,
     skip_applied,
 )
@@ -245,7 +248,8 @@ class RecordWriter:
                 self._outdate_changed(buffer)
             self._write_segments(buffer)
             self._write_rows([batch.rows for batch in buffer.items], corrects=buffer.corrects)
-            self._check_log.append([row for batch in buffer.items for row in batch.annotations])
+            rows = [row for batch in buffer.items for row in batch.annotations]
+            self._check_log.append(list(self._find_changed_checks(rows)) if buffer.corrects else rows)
         for batch, items in buffer.items.items():
             self.counts.add_kept(items=len(items))
             self.copied_bytes += batch.copied_bytes
@@ -267,6 +271,19 @@ class RecordWriter:
         log = self._incomplete_log
         self.incomplete += sum(not log.is_accepted(*failure) for failure in incomplete.items())
         log.record(incomplete, [item.episode_id for items in buffer.items.values() for item in items])
+
+    def _find_changed_checks(self, rows: Sequence[AnnotationTexts]) -> Iterator[AnnotationTexts]:
+        """What the checks say of episodes now where the log says something else of them, or nothing yet."""
+        for chunk in batched(rows, _BATCH_SIZE):
+            annotations = [annotation_from_row(AnnotationRow._make(row)) for row in chunk]
+            ids, log = [item.episode_id for item in annotations], self._stores.annotations
+            logged = keep_newest_annotations(log.find_annotations(ids, maker_ids=[CHECKER.maker_id]))
+            newest = {item.episode_id: item for item in logged}
+            for annotation in annotations:
+                before = newest.get(annotation.episode_id)
+                if before is None or before.value != annotation.value:
+                    revision = 0 if before is None else annotation.revision
+                    yield tuple(annotation_to_row(replace(annotation, revision=revision)))
 
     def _outdate_changed(self, buffer: RecordWriteBuffer) -> None:
         """Let what models and code said of episodes that have other content now be said again."""

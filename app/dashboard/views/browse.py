@@ -25,10 +25,18 @@ from app.dashboard.error_boxes import show_error
 from app.dashboard.fields import show_value
 from app.dashboard.job_panels import draw_command
 from app.dashboard.markdown_text import escape_markdown
-from app.dashboard.results import ResultPage, check_view, find_lower_threshold, list_table_columns, read_page
+from app.dashboard.results import (
+    ResultPage,
+    check_view,
+    find_lower_threshold,
+    list_table_columns,
+    read_page,
+    read_shown_filter,
+)
 from app.dashboard.search_bar import draw_search_bar
 from app.dashboard.selection_bar import change_ticks, draw_selection_bar, draw_set_form, read_ticked_ids
 from app.dashboard.view_state import ColumnFilter, ViewState, describe_filter, view_to_params
+from ares.console import count_of
 from ares.episode import Json
 from ares.errors import AresError
 
@@ -139,6 +147,7 @@ def _draw_result_line(view: ViewState, page: ResultPage) -> None:
         st.markdown(f"**{part:,} of {page.total:,} {noun}**", width="content")
         if view.is_search:
             st.caption(f"score from {page.cut:.2f}", width="content")
+        _draw_copies_button(view, page)
         _draw_filter_buttons(view)
         st.space("stretch")
         draw_layout_choice(view)
@@ -148,6 +157,18 @@ def _draw_result_line(view: ViewState, page: ResultPage) -> None:
     worst = WORST_ORDERS.get(view.sort)
     if worst and worst.descending == view.descending and not view.is_search:
         st.caption(f"Worst first. {worst.sentence} {WITHOUT_VALUE}")
+
+
+def _draw_copies_button(view: ViewState, page: ResultPage) -> None:
+    """Draw the button that shows all episodes of equal content, or one of each again."""
+    hidden = cached_reads.count_episodes(read_shown_filter(replace(view, copies=True))) - page.matching
+    if view.copies or hidden:
+        st.button(
+            "One of each content" if view.copies else f"Show {count_of(hidden, 'copy', 'copies', comma=True)}",
+            key="browse.copies", type="tertiary", icon=":material/content_copy:",
+            help="Episodes of equal content, see duplicate_of",
+            on_click=change_view, args=(lambda newest: replace(newest, copies=not newest.copies, page=1),),
+        )  # fmt: skip
 
 
 def _read_cards(view: ViewState, page: ResultPage) -> list[Json]:

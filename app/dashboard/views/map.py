@@ -53,7 +53,7 @@ _COLOURED_KINDS = ("string", "bool", "int64", "float64", "timestamp", "list<stri
 
 def render() -> None:
     """Draw the map of the episodes that match the filters of the URL."""
-    view = read_view()
+    view = replace(read_view(), copies=True)
     columns = cached_reads.filter_columns()
     check_view(view, columns)
     draw_unknown(view)

@@ -314,8 +314,10 @@ def _draw_split(episode_set: CurationSet, others: list[CurationSet]) -> list[str
                 key=f"sets.compose.{part}",
             )  # fmt: skip
         words += make_option(part, round(share, 6))
-    by = _enter_text("No value in two parts of", "by", help=_BY_HELP)
-    return [*words, *make_option("by", by), *_draw_seed()]
+    words += make_option("by", _enter_text("No value in two parts of", "by", help=_BY_HELP))
+    if st.checkbox("Draw all sides again", key="sets.compose.fresh", help="Else what has a side keeps it."):
+        words += ["--fresh"]
+    return [*words, *_draw_seed()]
 
 
 def _draw_combination(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
@@ -335,7 +337,12 @@ def _summarise_action(job: Job) -> str:
         f"{part['name']}@{part['version']} has {count_of(part['episodes'], 'episode')}" for part in new_sets
     ]
     shared = ", ".join(f"{name} {count}" for name, count in report.get("on_two_sides", {}).items())
-    return ", ".join(parts) + (f"; on two sides: {shared} ({report['known']})" if shared else "")
+    joined = report.get("joins_two_sides")
+    return (
+        ", ".join(parts)
+        + (f"; on two sides: {shared} ({report['known']})" if shared else "")
+        + (f"; left out, as they join two sides: {', '.join(joined)}" if joined else "")
+    )
 
 
 def _draw_reasons(job: Job) -> None:

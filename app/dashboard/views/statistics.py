@@ -71,7 +71,7 @@ _MOST_NUMBERS, _SAMPLE, _MOST_DIMENSIONS, _BINS = 10, 100, 64, 32
 
 def render() -> None:
     """Draw the statistics of the episodes that the filters of the URL select."""
-    view = read_view()
+    view = replace(read_view(), copies=True)  # what is counted here is opened in Browse
     columns = cached_reads.filter_columns()
     check_view(view, columns)
     draw_unknown(view)

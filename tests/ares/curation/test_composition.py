@@ -141,7 +141,7 @@ def test_shares_are_as_large_as_the_scarcest_dataset_allows(stored: Workspace) -
 
 
 def test_parts_share_no_group_and_no_copy(stored: Workspace) -> None:
-    parts, plan = stored.sets.split("all", {"train": 0.75, "val": 0.25}, by=["scene"])
+    parts, plan = stored.sets.split("all", {"train": 0.75, "val": 0.25}, by=["scene"], fresh=True)
     assert plan.on_two_sides == {"scene": 0, "copies": 0} and plan.unknown == {"scene": 4}
     assert "other signals or speeds" in str(plan.to_json()["known"])
     assert sorted([*parts["train"].ids(), *parts["val"].ids()]) == list(stored.sets["all"].ids())
@@ -163,13 +163,13 @@ def test_parts_share_no_group_and_no_copy(stored: Workspace) -> None:
 
 
 def test_a_day_is_that_of_a_time(stored: Workspace) -> None:
-    _, plan = stored.sets.split("first", {"train": 0.8, "val": 0.2}, by=["day"])
+    _, plan = stored.sets.split("first", {"train": 0.8, "val": 0.2}, by=["day"], fresh=True)
     assert plan.num_groups == 5 and plan.largest_group == 5
 
 
 def test_what_hangs_together_cannot_be_split(stored: Workspace) -> None:
     with pytest.raises(RequestError, match="24 episodes are 1 group, the largest of 24"):
-        stored.sets.split("first", {"train": 0.8, "val": 0.2}, by=["task", "scene", "day"])
+        stored.sets.split("first", {"train": 0.8, "val": 0.2}, by=["task", "scene", "day"], fresh=True)
 
 
 def test_controls_are_as_many_and_the_matched_ones_are_alike(stored: Workspace) -> None:
@@ -181,11 +181,11 @@ def test_controls_are_as_many_and_the_matched_ones_are_alike(stored: Workspace) 
     rows = {row.name: row for row in drawn.balance}
     assert rows["success"].selection == 1 and rows["success"].controls["matched"] == 1
     assert rows["task 'task 0'"].differences["matched"] == 0
-    assert drawn.matched_by == {"task and outcome": 6} and drawn.pool == 24
+    assert drawn.unmatched == 0 and drawn.pool == 24
     assert list(stored.sets.controls("short", where="dataset != 'c'", seed=3)[0]["random"].ids()) == list(
         frozen["random"].ids()
     )
-    with pytest.raises(RequestError, match="it has 28, and 0 others are there"):
+    with pytest.raises(RequestError, match="less than half of all@1 has a match: 0 of 28 members"):
         stored.sets.controls("all")
 
 
@@ -308,7 +308,10 @@ def test_the_command_prints_the_proof_and_writes_the_reasons(
     stored: Workspace, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     place = ["-w", str(stored.path)]
-    assert main(["set", "split", "first", "--train", ".75", "--val", ".25", "--by", "task", *place]) == 0
+    assert (
+        main(["set", "split", "first", "--train", ".75", "--val", ".25", "--by", "task", "--fresh", *place])
+        == 0
+    )
     told = capsys.readouterr().out
     assert (
         "first-train@" in told
@@ -324,16 +327,17 @@ def test_the_command_prints_the_proof_and_writes_the_reasons(
     overlap = json.loads(capsys.readouterr().out)
     assert (overlap["shared"], overlap["episodes"]) == (5, [5, 28])
     assert main(["set", "controls", "few", *place]) == 0
-    assert "few-random@1 of 5 episodes, few-matched@1 of 5 episodes, drawn from 28" in capsys.readouterr().out
+    assert "few-random@1 of 5 episodes, few-matched@1 of" in capsys.readouterr().out
 
 
 def test_recipes_keep_their_words(stored: Workspace) -> None:
+    stored.sets.create("begin", where="dataset = 'a' AND num_steps < 52")
     rules = {"balance": ["task"], "cap": 3, "shares": {"a": 0.5, "b": 0.5}}
     sets = {
         "composed": stored.sets.compose("words", dedupe=True, **rules)[0],  # type: ignore[arg-type]
         "combined": stored.sets.combine("words", "difference", "all", "first"),
-        "part": stored.sets.split("all", {"train": 0.5, "val": 0.5})[0]["val"],
-        "control": stored.sets.controls("words")[0]["random"],
+        "part": stored.sets.split("all", {"train": 0.5, "val": 0.5}, fresh=True)[0]["val"],
+        "control": stored.sets.controls("begin")[0]["random"],
     }
     compare_words("words-recipes.json", {kind: sorted(frozen.recipe) for kind, frozen in sets.items()})
 

@@ -184,11 +184,11 @@ def test_motion_finds_the_same_task_across_what_was_recorded_of_one_robot(
             robots.search(like=first.episode_id, by="state")
         annotate(robots.stores, ["motion"], Options(settings=robots.settings), quiet=True)
         for by in ("state", "action", "state=2,action"):
-            best, second, *_ = robots.search(like=first.episode_id, by=by, limit=3)
+            best, second, *_ = robots.search(like=first.episode_id, by=by, limit=3, copies=True)
             assert (best.dataset, best.instruction) == ("again", first.instruction)
             assert best.rank_value > second.rank_value
         successes = robots.stores.tables.episodes.ids("success")
-        filtered = robots.search(like=first.episode_id, by="state", where="success", limit=30)
+        filtered = robots.search(like=first.episode_id, by="state", where="success", limit=30, copies=True)
         assert {hit.episode_id for hit in filtered} == successes - {first.episode_id}
 
 
