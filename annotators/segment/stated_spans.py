@@ -81,8 +81,8 @@ class SpanFileAnnotator:
             for author, count in unknown.items()
         )
         if not self._by_episode:
-            asked = (f"{item.reason}: {item.example}" for item in self.lost if unknown)
-            reason = next(asked, "") or next(file.tally.lines(), "it has no rows")
+            unclear = (f"{item.reason}: {item.example}" for item in self.lost if unknown)
+            reason = next(unclear, "") or next(file.tally.lines(), "it has no rows")
             raise RequestError("the file names no span of a stored episode", f"{path}: {reason}")
         # There was once a second file, and a setting of the unit.
         settings: dict[str, Json] = {"files": [_hash_content(path)], "unit": ""}
