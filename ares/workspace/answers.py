@@ -314,7 +314,8 @@ class Reviews:
                 new += (
                     ForeignAnswer(annotation=item, producer=part.producer, origin=origin)
                     for part in (prepared, prepared.beside)
-                    for item in (part.annotations if part else ())
+                    if part
+                    for item in part.annotations
                 )
         check_people(trust_answers_of, people)
         with self._stores.applying("ares review import"), log.atomic():

@@ -201,12 +201,12 @@ class ItemOutcome:
             result: The batch, identity or error.
             stored: For an item to compare: identity of the stored episode of the same id.
         """
-        if stored is None and isinstance(result, RecordIdentity):
-            self.action, self.is_incomplete = ItemAction.SKIP, True
-        elif stored is None:
-            self.result = result
-        else:
+        if stored is not None:
             self._compare(result, stored)
+        elif isinstance(result, RecordIdentity):
+            self.action, self.is_incomplete = ItemAction.SKIP, True
+        else:
+            self.result = result
 
     def _compare(self, result: ReadResult, stored: RecordIdentity) -> None:
         if isinstance(result, RecordIdentity):
