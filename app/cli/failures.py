@@ -43,7 +43,10 @@ def add_failures_arguments(parser: argparse.ArgumentParser) -> None:
         )
     for action in (listing, clear, accept):
         action.add_argument(
-            "--annotator", default="", metavar="NAME", help='only failures of this annotator, or of "ingest"'
+            "--annotator",
+            default="",
+            metavar="NAME",
+            help='only failures of this annotator, of "ingest", or of "incomplete" episodes',
         )
         action.add_argument(
             "--reason", default="", metavar="TEXT", help="only failures whose reason contains this text"

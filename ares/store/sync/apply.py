@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 # Numbered where a version computes what follows from the log by other rules: tables of an earlier one are brought up
 # to date at the next application.
-_LOG, _VIEWS, _ACTIONS = "log", "views4", "actions"
+_LOG, _VIEWS, _ACTIONS = "log", "views5", "actions"
 APPLIED_SEQUENCES = (_LOG, _VIEWS)
 _PRODUCER, _PIN, _COUNTED = "maker/", "pin/", "counted3/"
 # There until a rebuild has dropped all that the tables show of the log.

@@ -13,7 +13,7 @@ import pytest
 from ares.annotation import Annotation
 from ares.review import Answer, give_answer, withdraw_answer
 from ares.rubric import Rubric, make_grade_value
-from ares.store import Stores, rebuild_from_log
+from ares.store import Stores, find_corrections, rebuild_from_log
 from ares.workspace import Workspace
 from tests.ares.review.conftest import JUDGE, make_annotation
 from tests.workspaces import CommandResult
@@ -177,3 +177,20 @@ def test_a_table_of_corrections_is_stored_and_its_bad_rows_are_named(
     assert (
         refused.status == 2 and "it has id, text; give episode, instruction, caption, outcome" in refused.err
     )
+
+
+def test_a_correction_of_an_earlier_version_is_shown_once_the_log_is_applied(workspace: Workspace) -> None:
+    """Its tables have the answer, and the record alone in the columns of the source."""
+    stores, episode = workspace.stores, workspace.episodes[0]
+    said = replace(
+        ANSWER, subject_id=episode.episode_id, question="instruction", verdict="unmet", text="lift it"
+    )
+    give_answer(stores, said)
+    for rows in find_corrections(stores.tables.episodes, undo=True):
+        stores.tables.episodes.set_values(rows)
+    state = stores.tables.connection.open_table("index_state")
+    assert state is not None
+    state.delete("key LIKE 'views%'")
+    assert workspace.episodes[episode.episode_id].instruction == episode.instruction
+    stores.sync()
+    assert workspace.episodes[episode.episode_id].instruction == "lift it"
