@@ -425,7 +425,10 @@ def _without_incomplete(reader: ExportReader) -> ExportReader:
     Raises:
         RequestError: All of the set are so.
     """
-    incomplete = find_incomplete_episodes(reader.stores, Sets(reader.stores.annotations).ids(reader.set))
+    incomplete = find_incomplete_episodes(reader.stores)
+    incomplete = incomplete.intersection(
+        Sets(reader.stores.annotations).ids(reader.set) if incomplete else ()
+    )
     if not incomplete:
         return reader
 

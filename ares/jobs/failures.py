@@ -110,8 +110,8 @@ def location_subject(location: str) -> str:
     return f"{_LOCATION}{short_hash(location)}"
 
 
-def find_incomplete_episodes(stores: Stores, episode_ids: Iterable[str]) -> set[str]:
-    """Those of some episodes that lack something that their source promises, and nobody has accepted that.
+def find_incomplete_episodes(stores: Stores) -> set[str]:
+    """The episodes that lack something that their source promises, and nobody has accepted that.
 
     Raises:
         StoreError: They cannot be read.
@@ -123,8 +123,7 @@ def find_incomplete_episodes(stores: Stores, episode_ids: Iterable[str]) -> set[
         key.rpartition("/")[2]
         for key, _ in stores.annotations.find_documents(ACCEPTED_FAILURES, f"{INCOMPLETE_WORK}/")
     }
-    incomplete = episodes.ids(TrustedFilter(f"NOT {COMPLETE}")) - accepted
-    return incomplete.intersection(episode_ids)
+    return episodes.ids(TrustedFilter(f"NOT {COMPLETE}")) - accepted
 
 
 def resolved_failures(stores: Stores, keys: Sequence[str]) -> Iterator[str]:

@@ -7,11 +7,15 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from ares.contract import DatasetKey
-from ares.jobs import COMPLETE, COVERAGE
+from ares.jobs import COVERAGE, find_incomplete_episodes
+from ares.store import batched, ids_filter
 
 if TYPE_CHECKING:
     from ares.episode import Json
     from ares.store import Stores
+
+
+_EPISODES_PER_READ = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +27,7 @@ class DatasetCoverage:
         declared: Episodes that its metadata or its listing of files name; None where an earlier version ingested it.
         listed: Records that the last whole ingestion saw; None as before.
         kept: Episodes that are stored.
-        incomplete: Those of them that lack something that the source promises.
+        incomplete: Those of them that lack something that the source promises, and nobody has accepted that.
         failed: Records that failed in the last whole ingestion; None as before.
     """
 
@@ -36,8 +40,10 @@ class DatasetCoverage:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that is declared and was there is stored whole."""
-        return not (self.incomplete or self.failed) and self.kept >= max(self.declared or 0, self.listed or 0)
+        """Whether all that is declared and was there is stored whole, and its source is still there."""
+        is_gone = self.listed == 0 and self.kept > 0
+        least = max(self.declared or 0, self.listed or 0)
+        return not (is_gone or self.incomplete or self.failed) and self.kept >= least
 
     def to_json(self) -> dict[str, Json]:
         """The fields as JSON."""
@@ -49,14 +55,16 @@ def read_coverage(stores: Stores) -> list[DatasetCoverage]:
     import pyarrow as pa
 
     episodes = stores.tables.episodes
-    columns = ["format", "dataset", "version", *([COMPLETE] if COMPLETE in episodes.columns() else [])]
+    columns = ["format", "dataset", "version"]
     kept, incomplete = Counter[DatasetKey](), Counter[DatasetKey]()
     for batch in episodes.scan(columns):
         groups = pa.Table.from_batches([batch]).group_by(columns).aggregate([([], "count_all")])
-        for row in groups.to_pylist():
-            key = DatasetKey(row["format"], row["dataset"], row["version"])
-            kept[key] += row["count_all"]
-            incomplete[key] += row["count_all"] * (row.get(COMPLETE) is False)
+        kept.update(
+            {DatasetKey(*(row[name] for name in columns)): row["count_all"] for row in groups.to_pylist()}
+        )
+    for ids in batched(sorted(find_incomplete_episodes(stores)), _EPISODES_PER_READ):
+        rows = episodes.read_columns(columns, ids_filter(ids)).to_pylist()
+        incomplete.update(DatasetKey(*(row[name] for name in columns)) for row in rows)
     documents = {
         DatasetKey(document["format"], document["dataset"], document["version"]): document
         for _, document in cast("list[tuple[str, Any]]", stores.annotations.find_documents(COVERAGE))

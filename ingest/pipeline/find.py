@@ -16,7 +16,15 @@ from ares.clock import LEAST_RATE_SPREAD
 from ares.errors import AresError, SourceError
 from ares.input import input_budgets, read_yaml
 from ares.io import list_folder, parse_path
-from ares.jobs import IngestPlan, LocalEngine, MediaMode, PlannedDataset, PoolRequest, Report
+from ares.jobs import (
+    COVERAGE,
+    IngestPlan,
+    LocalEngine,
+    MediaMode,
+    PlannedDataset,
+    PoolRequest,
+    Report,
+)
 from ares.store import quote_literal
 from ingest.base import GuardedItems, Item, Source, guard_item_loading, known_error
 from ingest.discovery import (
@@ -415,14 +423,22 @@ def warn_of_missing_datasets(
     paths: Sequence[str],
     counts: Report,
 ) -> None:
-    """Warn of stored datasets that were read from below the paths and of which nothing was there this time."""
+    """Warn of stored datasets that were read from below the paths and of which nothing was there this time.
+
+    How much of them is covered says so too.
+    """
     present = {(source.format, source.dataset, source.version) for source in sources}
     for dataset in stored:
         identity = (dataset.format, dataset.dataset, dataset.version)
         if identity in present or not any(_lies_at(dataset.source, path) for path in paths):
             continue
-        columns = zip(("format", "dataset", "version"), identity, strict=True)
-        where = " AND ".join(f"{name} = {quote_literal(value)}" for name, value in columns)
+        columns = dict(zip(("format", "dataset", "version"), identity, strict=True))
+        where = " AND ".join(f"{name} = {quote_literal(value)}" for name, value in columns.items())
+        coverage = cast(
+            "dict[str, Json]", stores.annotations.get_document(COVERAGE, "/".join(identity)) or {}
+        )
+        nothing: dict[str, Json] = {**coverage, **columns, "listed": 0, "failed": 0}
+        stores.annotations.put_documents(COVERAGE, {"/".join(identity): nothing})
         counts.add_warning(
             DATASETS_GONE,
             f"{dataset.dataset}, read from {dataset.source}",

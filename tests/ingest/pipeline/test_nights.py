@@ -153,6 +153,12 @@ def test_a_dataset_that_is_gone_is_an_alarm(
     shutil.rmtree(videos / "rlds")
     done = run_ares("ingest", videos, "-w", ws.path, "--json")
     assert (done.status, done.json["gone"], done.json["already"]) == (1, 12, 3)
+    rows = run_ares("status", "--coverage", "--json", "-w", ws.path).json["datasets"]
+    assert {row["dataset"]: (row["listed"], row["whole"]) for row in rows} == {
+        "lab": (3, True),
+        "metaworld_sawyer": (0, False),
+    }
+    assert run_ares("status", "--strict-coverage", "-w", ws.path).status == 1
 
 
 def test_an_export_is_not_written_where_too_little_is_left(
