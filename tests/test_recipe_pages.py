@@ -202,13 +202,6 @@ def test_five_nights_end_as_the_page_says(folder: Path, demo_samples: Path) -> N
     assert night(4) == 0 and episodes() == 4, "the same night again changes nothing"
 
 
-@pytest.mark.slow
-def test_a_night_without_its_source_stops_before_the_export(folder: Path, clips: Path) -> None:
-    done = nightly("gone", "curation", "exports")
-    assert done.returncode == 2 and "status 2 of ares ingest gone" in log_of(folder)
-    assert not (folder / "exports" / "latest").exists()
-
-
 def test_a_notebook_reaches_a_plot(folder: Path, clips: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     for block in blocks("recipes/notebook", "python"):

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from ares.annotation import Annotation, Column, Producer
-from ares.review import Answer, give_answer
 from ares.workspace import Workspace
 from ingest.base import SourceOptions
 from tests.ingesting import ingest_paths
@@ -62,13 +61,9 @@ def test_a_camera_that_comes_a_night_later_completes_its_episode(
     )
     ws.stores.annotations.add_producer(LOOK)
     ws.stores.annotations.append([look])
-    said = Answer(
-        question="success", subject_id=episode_id, subject_kind="episode", verdict="failure", person="Ada"
-    )
-    give_answer(ws.stores, said)
+    ws.correct(episode_id, outcome="failure", person="Ada")
     assert run_ares("ingest", videos, "-w", ws.path, "-q").status == 1, "it is still not there"
-    listed = run_ares("failures", "list", "-w", ws.path)
-    assert "camera wrist has no pictures" in listed.out
+    assert "camera wrist has no pictures" in run_ares("failures", "list", "-w", ws.path).out
     (tmp_path / "late.mp4").rename(late)
     done = run_ares("ingest", videos, "-w", ws.path, "--json")
     assert (done.status, done.json["kept"], done.json["already"], done.json["incomplete"]) == (0, 1, 2, 0)
