@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from ares.annotation import Annotation, Column, Producer
+from ares.store import outdate_annotations
 from ares.workspace import Workspace
 from ingest.base import SourceOptions
+from ingest.pipeline import CHECKER
 from tests.ingesting import ingest_paths
 from tests.workspaces import CommandResult
 
 Run = Callable[..., CommandResult]
-LOOK = Producer(annotator="look", version="1", columns=(Column(name="looked", type="bool", meaning="Seen."),))
 
 
 @pytest.fixture
@@ -49,18 +49,6 @@ def test_a_camera_that_comes_a_night_later_completes_its_episode(
     assert (first.counts.kept, first.incomplete) == (3, 1)
     assert _complete(ws) == {"A": True, "B": False, "C": True}
     (episode_id,) = ws.stores.tables.episodes.ids("NOT complete")
-    look = Annotation(
-        episode_id=episode_id,
-        name="look",
-        value={"looked": True},
-        maker_id=LOOK.maker_id,
-        subject=episode_id,
-        start_seconds=0.0,
-        stop_seconds=1.0,
-        created="2026-01-01T00:00:00+00:00",
-    )
-    ws.stores.annotations.add_producer(LOOK)
-    ws.stores.annotations.append([look])
     ws.correct(episode_id, outcome="failure", person="Ada")
     assert run_ares("ingest", videos, "-w", ws.path, "-q").status == 1, "it is still not there"
     assert "camera wrist has no pictures" in run_ares("failures", "list", "-w", ws.path).out
@@ -72,8 +60,6 @@ def test_a_camera_that_comes_a_night_later_completes_its_episode(
     assert _cameras(ws)["B"] == ["front", "wrist"] and len(ws.episodes) == 3
     episode = ws.episodes[episode_id]
     assert episode.success is False, "what people say stays"
-    assert not ws.stores.annotations.find_done_subjects(LOOK.maker_id, [episode_id]), "code looks again"
-    assert len(ws.episodes.where("looked")) == 0
     assert run_ares("ingest", videos, "-w", ws.path, "--json").json["kept"] == 0, "nothing is left to do"
     assert run_ares("doctor", "-w", ws.path).status == 0
 
@@ -256,3 +242,17 @@ def test_without_the_spec_of_the_first_night_nothing_is_read_otherwise(ws: Works
     assert report.kept == 0 and any("with the spec or options" in item.reason for item in report.warnings)
     assert {episode.rate_hz for episode in ws.episodes} == {7.0}
     assert ingest_paths(ws.stores, [str(videos)], SourceOptions(rate_hz=7.0), quiet=True).counts.kept == 1
+
+
+def test_what_was_made_of_old_content_is_hidden_and_made_again(ws: Workspace, demo_samples: Path) -> None:
+    ingest_paths(ws.stores, [str(demo_samples / "rlds")], quiet=True)
+    assert ws.annotate("motion", quiet=True)[0].kept == 12
+    (episode_id, *_) = sorted(ws.stores.tables.episodes.ids())
+    values = ws.stores.tables.episodes.read_columns(["idle_share"], f"episode_id = '{episode_id}'")
+    assert outdate_annotations(ws.stores.annotations, [episode_id], [CHECKER.maker_id]) == 1
+    ws.sync()
+    assert len(ws.episodes.where("idle_share IS NULL")) == 1
+    (report,) = ws.annotate("motion", quiet=True)
+    assert (report.kept, report.already) == (1, 11)
+    again = ws.stores.tables.episodes.read_columns(["idle_share"], f"episode_id = '{episode_id}'")
+    assert again == values and ws.annotate("motion", quiet=True)[0].already == 12
