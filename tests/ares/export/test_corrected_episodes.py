@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ares.review import Answer, give_answer
 from ares.workspace import Workspace
 from tests.ares.export.made_episodes import ingest_again, read_rows
 from tests.ingesting import ingest_paths
@@ -21,23 +20,12 @@ def corrected(ws: Workspace, demo_samples: Path) -> str:
     """Key of the one episode of twelve of whose outcome and instruction people say something else."""
     ingest_paths(ws.stores, [str(demo_samples / "rlds")], quiet=True)
     episode = ws.episodes.where("success").sort("key")[3]
-    said = Answer(
-        question="success",
-        subject_id=episode.episode_id,
-        subject_kind="episode",
-        verdict="failure" if episode.success else "success",
+    ws.correct(
+        episode.episode_id,
+        instruction=TEXT,
+        outcome="failure" if episode.success else "success",
         person="Ada",
     )
-    give_answer(ws.stores, said)
-    said = Answer(
-        question="instruction",
-        subject_id=episode.episode_id,
-        subject_kind="episode",
-        verdict="unmet",
-        text=TEXT,
-        person="Ada",
-    )
-    give_answer(ws.stores, said)
     return episode.key
 
 

@@ -13,6 +13,7 @@ from ares.store import outdate_annotations
 from ares.workspace import Workspace
 from ingest.base import SourceOptions
 from ingest.pipeline import CHECKER
+from tests.ares.review.conftest import CAPTIONER, make_annotation
 from tests.ingesting import ingest_paths
 from tests.workspaces import CommandResult
 
@@ -49,7 +50,10 @@ def test_a_camera_that_comes_a_night_later_completes_its_episode(
     assert (first.counts.kept, first.incomplete) == (3, 1)
     assert _complete(ws) == {"A": True, "B": False, "C": True}
     (episode_id,) = ws.stores.tables.episodes.ids("NOT complete")
+    ws.stores.annotations.add_producer(CAPTIONER)
+    ws.stores.annotations.append([make_annotation(CAPTIONER, episode_id, episode_id, {"caption": "a lid"})])
     ws.correct(episode_id, outcome="failure", person="Ada")
+    assert len(ws.episodes.where("caption = 'a lid'")) == 1
     assert run_ares("ingest", videos, "-w", ws.path, "-q").status == 1, "it is still not there"
     assert "camera wrist has no pictures" in run_ares("failures", "list", "-w", ws.path).out
     (tmp_path / "late.mp4").rename(late)
@@ -59,7 +63,7 @@ def test_a_camera_that_comes_a_night_later_completes_its_episode(
     assert _complete(ws) == dict.fromkeys("ABC", True)
     assert _cameras(ws)["B"] == ["front", "wrist"] and len(ws.episodes) == 3
     episode = ws.episodes[episode_id]
-    assert episode.success is False, "what people say stays"
+    assert episode.success is False and not len(ws.episodes.where("caption = 'a lid'")), "people's word stays"
     assert run_ares("ingest", videos, "-w", ws.path, "--json").json["kept"] == 0, "nothing is left to do"
     assert run_ares("doctor", "-w", ws.path).status == 0
 
