@@ -24,6 +24,7 @@ from ares.process_tuning import hide_pandas_from_pyarrow
 if TYPE_CHECKING:
     from ares.episode import Json
     from ares.search import Hit
+    from ares.workspace import Workspace
 
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,16 +111,17 @@ def _has_only_filter(args: argparse.Namespace) -> bool:
 def _list_filtered_episodes(args: argparse.Namespace) -> Sequence[Hit]:
     from ares.search import list_episodes
 
-    return list_episodes(open_workspace(args).stores, _filter_copies(args), args.limit)
+    workspace = open_workspace(args)
+    return list_episodes(workspace.stores, _filter_copies(args, workspace), args.limit)
 
 
-def _filter_copies(args: argparse.Namespace) -> str:
+def _filter_copies(args: argparse.Namespace, workspace: Workspace) -> str:
     """The filter, with one episode of each content unless all are asked for; says so where it leaves any out."""
     if args.copies:
         return str(args.where)
     from ares.search import leave_out_copies
 
-    where = leave_out_copies(open_workspace(args).stores, args.where)
+    where = leave_out_copies(workspace.stores, args.where)
     if where != args.where:
         print_message("one episode of each content; --copies shows all")
     return where
@@ -128,12 +130,13 @@ def _filter_copies(args: argparse.Namespace) -> str:
 def _find_hits(args: argparse.Namespace) -> Sequence[Hit]:
     if args.is_program:
         hide_pandas_from_pyarrow()
-    return open_workspace(args).search(
+    workspace = open_workspace(args)
+    return workspace.search(
         args.text,
         image=args.image,
         like=args.like,
         by=args.by,
-        where=_filter_copies(args),
+        where=_filter_copies(args, workspace),
         limit=args.limit,
         min_score=args.min_score,
         copies=True,
