@@ -42,6 +42,7 @@ from ares.store import (
     quote_literal,
     read_history,
     record_action,
+    recorded_columns,
     segment_id,
 )
 
@@ -105,15 +106,16 @@ def _delete_job_files(folder: Path, scrubber: _Scrubber) -> None:
 
 
 def _lost_instructions(stores: Stores, ids: set[str]) -> set[str]:
-    """The instructions of some episodes that no other episode has."""
+    """The instructions of some episodes that no other episode has, recorded ones included."""
     lost: set[str] = set()
     kept: set[str] = set()
-    for table in (stores.tables.episodes, stores.tables.removed):
-        for batch in table.scan(["episode_id", "instruction"]):
-            for episode_id, text in zip(
-                *(batch[name].to_pylist() for name in batch.schema.names), strict=True
-            ):
-                (lost if episode_id in ids else kept).add(text)
+    episodes, removed = stores.tables.episodes, stores.tables.removed
+    for scan, existing in ((episodes.scan, episodes.columns()), (removed.scan, removed.column_names())):
+        texts = recorded_columns(existing, "instruction")
+        for batch in scan(["episode_id", *texts]) if texts else ():
+            columns = (batch[name].to_pylist() for name in ("episode_id", *texts))
+            for episode_id, *stated in zip(*columns, strict=True):
+                (lost if episode_id in ids else kept).update(filter(None, stated))
     return lost - kept
 
 

@@ -90,9 +90,12 @@ def repeat_export(request: ExportRequest, earlier: Path, state: str) -> ExportRe
         StoreError: The disk is full.
     """
     started, earlier = time.monotonic(), earlier.resolve()
-    times, document = (
-        json.loads((earlier / name).read_text(encoding="utf-8")) for name in (TIMES_FILE, MANIFEST_FILE)
-    )
+    try:
+        times, document = (
+            json.loads((earlier / name).read_text(encoding="utf-8")) for name in (TIMES_FILE, MANIFEST_FILE)
+        )
+    except (OSError, ValueError) as error:
+        raise RequestError("the export to link to cannot be read", f"{earlier}: {error}") from None
     if times.get("state") != state or document["counts"]["failed"] or times["files"] != _hash_files(earlier):
         return None
     selection = request.set.to_json()

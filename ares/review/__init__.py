@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from ares.review.instruction_features import read_features as read_features
     from ares.review.labels import (
+        PreparedAnswer as PreparedAnswer,
         SegmentChange as SegmentChange,
         add_ruling as add_ruling,
         correct_segments as correct_segments,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.errors import AresError, RequestError, StoreError
-from ares.review import Answer, store_answer
+from ares.review import Answer, PreparedAnswer, prepare_answer, store_prepared
 from ares.store import quote_literal
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def correct_file(stores: Stores, path: Path, person: str) -> CorrectionReport:
     with stores.applying("ares correct"):
         for number, row in enumerate(rows, 2):
             try:
-                ids += _store_corrections(stores, row["episode"], row, person)
+                ids += _store_corrections(stores, row["episode"] or "", row, person)
             except StoreError:
                 raise
             except AresError as error:
@@ -108,7 +108,7 @@ def _store_corrections(stores: Stores, episode: str, fields: Mapping[str, str], 
     if not any(stated.values()):
         raise RequestError("nothing is said of the episode", f"{episode!r}; give {', '.join(COLUMNS[1:])}")
 
-    def say(question: str, verdict: str, text: str = "") -> str:
+    def prepare(question: str, verdict: str, text: str = "") -> PreparedAnswer:
         answer = Answer(
             question=question,
             subject_id=episode_id,
@@ -117,18 +117,24 @@ def _store_corrections(stores: Stores, episode: str, fields: Mapping[str, str], 
             text=text,
             person=person,
         )
-        return store_answer(stores, answer).annotation_id
+        return prepare_answer(stores, answer)
 
+    answers = list[PreparedAnswer]()
     if stated["outcome"]:
-        yield say("success", stated["outcome"])
+        answers.append(prepare("success", stated["outcome"]))
     if stated["instruction"]:
-        yield say("instruction", "unmet", stated["instruction"])
+        answers.append(prepare("instruction", "unmet", stated["instruction"]))
     if stated["caption"]:
-        yield say("text", "", stated["caption"])
+        answers.append(prepare("text", "", stated["caption"]))
+    # All of a row are stored, or none.
+    for answer in answers:
+        yield store_prepared(stores, answer).annotation_id
 
 
 def _resolve_episode(stores: Stores, name: str) -> str:
     """The id of an episode by its key, its id or the beginning of that."""
+    if not name.strip():
+        raise RequestError("no episode is named", "give its id, the beginning of that, or its key")
     rows = stores.tables.episodes.scan(["episode_id"], f"key = {quote_literal(name)}", limit=2)
     ids = [key for batch in islice(rows, 2) for key in batch["episode_id"].to_pylist()]
     if len(ids) > 1:

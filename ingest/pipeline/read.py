@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -109,7 +110,8 @@ def wait_for_files(item: Item, settle_seconds: float) -> Item:
     """The item, left for the next run while one of its files is younger than some seconds."""
     if not settle_seconds:
         return item
-    paths = (*item.videos.values(), item.location, *item.location.partition(": ")[:1])
+    # A location is a file, and behind a comma or a colon which record of it.
+    paths = (*item.videos.values(), item.location, re.split(r"[,:] ", item.location)[0])
     return replace(item, load=partial(load_settled, item.load, paths, settle_seconds))
 
 

@@ -101,7 +101,7 @@ class SourceItemPlanner:
             # A spec may give cameras other names, and leave some out.
             batch = [replace(item, videos={}) for item in batch] if self._source.stated else batch
             stored = [item for item in batch if item.episode_id in stored_ids]
-            again = self._stored.find_reasons(stored) if stored else {}
+            again = self._stored.find_reasons(stored) if stored and not self.corrects else {}
             if again and self._lacks_spec:
                 if not self._leaves_segments:
                     self._counts.add_warning(_CHANGED_UNREAD, self._dataset, len(again))

@@ -269,11 +269,19 @@ def _list_files(folder_plan: VideoFolderPlan) -> Iterator[SourceFile]:
 
 
 def _list_items(folder_plan: VideoFolderPlan, dataset: str, options: SourceOptions) -> Iterator[Item]:
-    clips = [planned.clip for planned in folder_plan.clips() if isinstance(planned.clip, VideoClip)]
-    counts = Counter(name for clip in clips for name in clip.videos)
-    # The name of a file alone is its camera where nothing pairs files.
-    promised = [name for name, count in counts.items() if 2 * count > len(clips) > 1]
-    return (_build_item(planned, dataset, options, promised) for planned in folder_plan.clips())
+    promised = _find_promised_cameras(folder_plan)
+    for planned in folder_plan.clips():
+        yield _build_item(planned, dataset, options, promised)
+
+
+def _find_promised_cameras(folder_plan: VideoFolderPlan) -> list[str]:
+    """The cameras that more than half of the episodes have, by the names of files."""
+    total, counts = 0, Counter[str]()
+    for planned in folder_plan.clips():
+        if isinstance(planned.clip, VideoClip):
+            total += 1
+            counts.update(planned.clip.videos.keys())
+    return [name for name, count in counts.items() if 2 * count > total > 1]
 
 
 def _build_item(

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-# The columns of the source that people correct, and beside each the column with what was recorded. The second of each
-# pair is never empty in the source: where its recorded value is there, both are corrected.
+# The columns of the source that people correct, and beside each the column with what was recorded.
 _RECORDED: Mapping[str, str] = {
     "success": "success_original",
     "success_source": "success_source_original",
     "instructions": "instructions_original",
     "instruction": "instruction_original",
 }
+# By column one whose recorded value is never empty: where it is there, the column is corrected.
 _NEVER_EMPTY: Mapping[str, str] = {
     "success": "success_source_original",
     "success_source": "success_source_original",
@@ -28,7 +28,7 @@ _NEVER_EMPTY: Mapping[str, str] = {
 # Columns that people fill.
 _PEOPLE_COLUMNS = ("person_success", "corrected_instruction", "instruction_fits")
 # What `success_source` says of an outcome by people.
-PERSON_SOURCE = "person"
+_PERSON_SOURCE = "person"
 
 
 class CorrectedTable(Protocol):
@@ -90,7 +90,7 @@ def _compare_rows(batch: pa.RecordBatch, undo: bool) -> pa.Table:
     is_right = pa.repeat(pa.scalar(value=True), batch.num_rows)
     columns: dict[str, pa.Array] = {"episode_id": batch["episode_id"]}
     for name, original in _RECORDED.items():
-        value = recorded[name].combine_chunks() if name in recorded.column_names else batch[name]
+        value = recorded[name].combine_chunks()
         nothing = pa.nulls(len(value), value.type)
         is_corrected, by_people = by_column.get(name, (pa.repeat(pa.scalar(value=False), len(value)), value))
         columns[name] = pc.if_else(is_corrected, by_people, value)
@@ -112,7 +112,7 @@ def _read_corrections(batch: pa.RecordBatch, recorded: pa.Table) -> dict[str, tu
         outcome = batch["person_success"]
         is_other = pc.and_(outcome.is_valid(), pc.invert(_is_same(outcome, recorded["success"])))
         by_column["success"] = is_other, outcome
-        by_column["success_source"] = is_other, pa.repeat(pa.scalar(PERSON_SOURCE), count)
+        by_column["success_source"] = is_other, pa.repeat(pa.scalar(_PERSON_SOURCE), count)
     if "corrected_instruction" in batch.schema.names:
         text = batch["corrected_instruction"]
         # Where nothing takes the place of an instruction that people refuse, the episode has none.

@@ -153,10 +153,16 @@ def test_a_table_of_corrections_is_stored_and_its_bad_rows_are_named(
         "nobody,drop it,,\n"
         f"{first.episode_id},,perhaps,\n"
         f"{first.episode_id},,,\n"
+        f"{first.episode_id},{'x' * 5000},success,\n"
+        ",turn it,,\n"
     )
     done = run_ares("correct", table, "--person", "Ada", "-w", workspace.path)
-    assert done.status == 1 and "stored: 4 answers" in done.out and "not used: 3 rows" in done.out
-    assert "row 4" in done.out and "success cannot be 'perhaps'" in done.out
+    assert done.status == 1 and "stored: 4 answers" in done.out and "not used: 5 rows" in done.out
+    assert (
+        "row 4" in done.out
+        and "success cannot be 'perhaps'" in done.out
+        and "no episode is named" in done.out
+    )
     workspace.sync()
     assert (
         workspace.episodes[first.episode_id].instruction,
