@@ -1,4 +1,4 @@
-"""What was made of a source that has changed since: it is hidden, and its annotator makes it again."""
+"""Hides what was annotated of a source that has changed since, until its annotator has annotated it again."""
 
 from __future__ import annotations
 
