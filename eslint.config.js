@@ -12,7 +12,6 @@ export default [
     languageOptions: { ecmaVersion: 2023, sourceType: "module" },
     linterOptions: { reportUnusedDisableDirectives: "error" },
     rules: {
-      "max-lines": ["error", 400],
       "max-lines-per-function": ["error", { max: 40, skipBlankLines: true, skipComments: true }],
       "max-len": ["error", { code: 110 }],
       "id-denylist": ["error", ...BANNED.split(" ")],

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from annotators.options import ParsedOptions, parse_options
 from ares.annotation import Annotation, Column, Cost, Producer, SubjectKind
 from ares.clock import needs_timestamps
 from ares.episode import Camera, Episode, Trajectory
@@ -18,6 +17,7 @@ from ares.errors import AresError, MediaError, NotTried, RequestError
 from ares.jobs import ComputePlan, FunctionAnnotator, ReasonCount, read_function_value
 from ares.process_tuning import fast_slots_pickling
 from ares.settings import Settings
+from ares_annotators.options import ParsedOptions, parse_options
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +47,12 @@ class Frames:
         episode: The episode whose frames these are.
         requests: The seconds that each annotator of the run needs; their union is decoded.
         stamps: (T,) stamps of the steps; needed where `ares.clock.needs_timestamps` says so.
+
+    Attributes:
+        is_changed: Whether they are other frames than those of the episode, to see what a judge makes of them.
     """
+
+    is_changed = False
 
     def __init__(
         self,
@@ -63,11 +68,6 @@ class Frames:
     def requested(self) -> CameraSeconds:
         """The seconds that can be read, by camera."""
         return self._seconds
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether they are other frames than those of the episode, to see what a judge makes of them."""
-        return False
 
     def missing(self, request: CameraSeconds) -> CameraSeconds:
         """The part of a request that cannot be read here."""

@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from pydantic import AfterValidator, Field
 
-from annotators.base import (
+from ares.annotation import Producer
+from ares.clock import compute_camera_rate_hz
+from ares.episode import Camera, Episode, Json
+from ares.errors import AresError, MediaError, RequestError
+from ares_annotators.base import (
     CameraSeconds,
     FrameVectors,
     Options,
@@ -21,18 +25,14 @@ from annotators.base import (
     Work,
     new_annotation,
 )
-from annotators.models import (
+from ares_annotators.models import (
     NamedEncoder,
     estimate_worker_resources,
     find_encoder_name,
     load_encoder_for,
     make_spec_absolute,
 )
-from annotators.options import AnnotatorOptions, takes_options
-from ares.annotation import Producer
-from ares.clock import compute_camera_rate_hz
-from ares.episode import Camera, Episode, Json
-from ares.errors import AresError, MediaError, RequestError
+from ares_annotators.options import AnnotatorOptions, takes_options
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,11 +9,12 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from annotators.base import Options, Preflight, Result, Work, new_annotation
 from ares.annotation import Column, Producer, short_hash
 from ares.episode import Json
 from ares.errors import AresError, ModelError
+from ares.imports import install_command
 from ares.search import find_embedding_space
+from ares_annotators.base import Options, Preflight, Result, Work, new_annotation
 
 if TYPE_CHECKING:
     import numpy as np
@@ -176,7 +177,8 @@ class MapAnnotator:
         """Store the sample, so that the map stays the same while the workspace grows a little."""
         document: Json = {"episodes": self._sample.num_episodes, "sample": list[Json](self._sample.ids)}
         self._stores.annotations.put_documents(_MAP_SAMPLES, {self._space: document})
-        advice = "the map is made by PCA; UMAP separates groups better: pip install 'ares-curation[map]'"
+        command = install_command("ares-curation[map]")
+        advice = f"the map is made by PCA; UMAP separates groups better: {command}"
         return Preflight(warnings=() if self._is_umap else (advice,))
 
     def process(self, works: Sequence[Work]) -> list[Result | AresError]:

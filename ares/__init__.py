@@ -21,64 +21,52 @@ if os.path.basename(sys.orig_argv[-len(sys.argv) :][0]) in ("ares", "-mares"):  
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ares.errors import UnknownName as _UnknownName
 from ares.imports import lazy_exports
-from ares.registry import refuse_unknown_keywords as _checks_arguments
+from ares.registry import (
+    read_foreign_names as _read_foreign_names,
+    refuse_unknown_keywords as _checks_arguments,
+)
 
 if TYPE_CHECKING:
-    from ares.annotation import Annotation
-    from ares.curation import CurationSet
-    from ares.episode import Episode, Trajectory
-    from ares.errors import AresError
-    from ares.export import ExportReport
-    from ares.jobs import AnnotateEstimate, AnnotateReport, IngestReport
-    from ares.loader import Normalisation, StepDataset
-    from ares.reports import CheckReport, FixReport
-    from ares.search import Hit, Query
+    from ares.annotation import Annotation as Annotation
+    from ares.curation import CurationSet as CurationSet
+    from ares.episode import Episode as Episode, Trajectory as Trajectory
+    from ares.errors import AresError as AresError
+    from ares.export import ExportReport as ExportReport
+    from ares.jobs import (
+        AnnotateEstimate as AnnotateEstimate,
+        AnnotateReport as AnnotateReport,
+        IngestReport as IngestReport,
+    )
+    from ares.loader import Normalisation as Normalisation, StepDataset as StepDataset
+    from ares.reports import CheckReport as CheckReport, FixReport as FixReport
+    from ares.search import Hit as Hit, Query as Query
     from ares.workspace import (
-        Dashboard,
-        Episodes,
-        SearchResults,
-        StoredEpisode,
-        StoredSet,
-        Workspace,
-        WorkspaceStatus,
+        Dashboard as Dashboard,
+        Episodes as Episodes,
+        SearchResults as SearchResults,
+        StoredEpisode as StoredEpisode,
+        StoredSet as StoredSet,
+        Workspace as Workspace,
+        WorkspaceStatus as WorkspaceStatus,
     )
 
-__version__ = "0.2.0"
-__all__ = [
-    "AnnotateEstimate",
-    "AnnotateReport",
-    "Annotation",
-    "AresError",
-    "CheckReport",
-    "CurationSet",
-    "Dashboard",
-    "Episode",
-    "Episodes",
-    "ExportReport",
-    "FixReport",
-    "Hit",
-    "IngestReport",
-    "Query",
-    "SearchResults",
-    "StoredEpisode",
-    "StoredSet",
-    "Trajectory",
-    "Workspace",
-    "WorkspaceStatus",
-    "__version__",
-    "app",
-    "check",
-    "fix",
-    "open",
-    "torch_dataset",
-]
 
-__getattr__ = lazy_exports(__name__)
+__version__ = "0.2.0"
+_find_export = lazy_exports(__name__)
+
+
+def __getattr__(name: str) -> object:
+    if form := "" if name.startswith("_") else _read_foreign_names()["ares"].get(name, ""):
+        if name[0].isupper():  # Python says nothing of an AttributeError at `from ares import NAME`
+            raise ImportError(f"cannot import name {name!r} from 'ares': use {form}")
+        raise _UnknownName(f"module 'ares' has no attribute {name!r}", f"use {form}")
+    return __dir__() if name == "__all__" else _find_export(name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*_find_export("__all__"), "__version__", "app", "check", "fix", "open", "torch_dataset"])
 
 
 @_checks_arguments
@@ -125,9 +113,6 @@ def app(
     host: str = "127.0.0.1",
     port: int = 8501,
     open_browser: bool = True,
-    export_dirs: Sequence[str] = (),
-    query_seconds: float | None = None,
-    trusted_proxies: Sequence[str] = (),
 ) -> Dashboard:
     """Serve the dashboard of a workspace by a process in the background, until it is closed or this process ends.
 
@@ -141,9 +126,6 @@ def app(
         host: Address to listen on; beyond this machine a password is needed.
         port: Port to listen on; 0 for any free one.
         open_browser: Whether to open the browser.
-        export_dirs: Folders below which pages may export; by default those of the settings, else one in the workspace.
-        query_seconds: Time limit of each query of a page; by default that of the settings.
-        trusted_proxies: Addresses or networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto count.
 
     Raises:
         RequestError: The port is in use, the host needs a password, an option cannot be read, or the extra `app` is not
@@ -151,15 +133,7 @@ def app(
     """
     from ares.workspace import serve_app
 
-    return serve_app(
-        workspace,
-        host=host,
-        port=port,
-        open_browser=open_browser,
-        export_dirs=export_dirs,
-        query_seconds=query_seconds,
-        trusted_proxies=trusted_proxies,
-    )
+    return serve_app(workspace, host=host, port=port, open_browser=open_browser)
 
 
 @_checks_arguments
@@ -168,10 +142,7 @@ def check(
     format: str = "auto",
     rate_hz: float | None = None,
     spec: str | os.PathLike[str] = "",
-    follow_links: bool = False,
     limit: int | None = None,
-    baseline: str | os.PathLike[str] = "",
-    write_baseline: str | os.PathLike[str] = "",
     num_listed: int = 20,
     video: bool = False,
 ) -> CheckReport:
@@ -185,10 +156,7 @@ def check(
         format: Name of a format, or "auto".
         rate_hz: Recording rate, where the source does not store it.
         spec: YAML file with what the dataset does not say of itself, as for `Workspace.ingest`.
-        follow_links: Whether symbolic links may lead out of a dataset, or out of a source.
         limit: Number of episodes to check at most; all by default.
-        baseline: File of findings that are known: they are counted apart.
-        write_baseline: File to write with all findings, for later checks.
         num_listed: Findings of each code that are listed with their episode, the worst; all are counted.
         video: Whether to decode the videos, each file once, and check them too.
 
@@ -205,13 +173,10 @@ def check(
         format=format,
         rate_hz=rate_hz,
         spec=os.fspath(spec),
-        follow_links=follow_links,
         limit=limit,
     )
     request = CheckRequest(
         datasets=datasets,
-        baseline=os.fspath(baseline),
-        write_baseline=os.fspath(write_baseline),
         num_listed=num_listed,
         video=video,
     )
@@ -226,7 +191,6 @@ def fix(
     format: str = "auto",
     rate_hz: float | None = None,
     spec: str | os.PathLike[str] = "",
-    follow_links: bool = False,
     export_format: str = "lerobot",
     dry_run: bool = False,
     num_listed: int = 20,
@@ -246,7 +210,6 @@ def fix(
         format: Name of the format of the source, or "auto".
         rate_hz: Recording rate, where the source does not store it.
         spec: YAML file with what the dataset does not say of itself, as for `Workspace.ingest`.
-        follow_links: Whether symbolic links may lead out of the dataset.
         export_format: Name of the format to write, as for `Workspace.export`.
         dry_run: Whether to list the changes without writing.
         num_listed: Findings of each code that are listed with their episode, the worst; all are counted.
@@ -266,7 +229,6 @@ def fix(
         format=format,
         rate_hz=rate_hz,
         spec=os.fspath(spec),
-        follow_links=follow_links,
     )
     request = FixRequest(
         datasets=datasets,
@@ -283,21 +245,21 @@ def torch_dataset(
     source: str | os.PathLike[str],
     *,
     cameras: Sequence[str] | None = None,
-    delta_seconds: Mapping[str, Sequence[float]] | None = None,
+    delta_timestamps: Mapping[str, Sequence[float]] | None = None,
     normalise: Mapping[str, Normalisation] | None = None,
     rate_hz: float | None = None,
     spec: str | os.PathLike[str] = "",
 ) -> StepDataset:
     """The steps of an export, or of any dataset, as a dataset for PyTorch; no workspace is needed.
 
-    The order of the episodes depends on their keys in the dataset alone, wherever it lies.
+    The episodes are in the order of the dataset: `episode_index` and `index` of LeRobot are those of its files.
 
-        >>> dataset = ares.torch_dataset("exports/sinks", delta_seconds={"action": [0.0, 0.05, 0.1]})
+        >>> dataset = ares.torch_dataset("exports/sinks", delta_timestamps={"action": [0.0, 0.05, 0.1]})
 
     Args:
         source: Folder, file or URL of a dataset that `Workspace.ingest` reads.
         cameras: Cameras whose frames are decoded; None for all.
-        delta_seconds: By key of an item, the times of a window relative to the step.
+        delta_timestamps: By key of an item, the times of a window relative to the step.
         normalise: By key of a signal how it is normalised, as for `Workspace.torch_dataset`.
         rate_hz: Recording rate, where the source does not store it.
         spec: YAML file with what the dataset does not say of itself.
@@ -308,8 +270,16 @@ def torch_dataset(
     """
     from tempfile import TemporaryDirectory
 
+    from ares.errors import SourceError
+    from ares.workspace import list_in_source_order
+
     with TemporaryDirectory(prefix="ares-steps-") as folder, open(folder, create=True) as workspace:
-        workspace.ingest(source, dataset="steps", rate_hz=rate_hz, spec=spec, strict=True, quiet=True)
+        read = workspace.ingest(source, dataset="steps", rate_hz=rate_hz, spec=spec, quiet=True)
+        for failure in read.failures:
+            raise SourceError(failure.reason, failure.example)
         return workspace.torch_dataset(
-            workspace.episodes, cameras=cameras, delta_seconds=delta_seconds, normalise=normalise
+            list_in_source_order(workspace.stores),
+            cameras=cameras,
+            delta_timestamps=delta_timestamps,
+            normalise=normalise,
         )

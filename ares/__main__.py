@@ -1,4 +1,4 @@
-"""The `ares` command, also as `python -m ares`: a module of the user that hides one of ours is an error."""
+"""The `ares` command, also as `python -m ares`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from typing import cast
 from ares.console import write_stderr
 from ares.early_stop import answer_early_signals
 from ares.errors import AresError
-from ares.imports import PACKAGES, refuse_shadowing
 from ares.registry import operations
 
 
 def main() -> int:
-    """Run a command. Returns its exit status; 2 when a module of the user hides a package of ARES."""
+    """Run a command. Returns its exit status; 2 when the package of commands cannot be imported."""
     answer_early_signals()
     try:
-        for package in PACKAGES:
-            refuse_shadowing(package)
         command = operations.get("command")
     except AresError as error:
         write_stderr(f"ares: {error}")

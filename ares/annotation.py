@@ -20,6 +20,8 @@ Rollup = Literal["", "all", "any", "sum", "mean", "min", "max", "list", "union",
 _BY_SUBJECT = cast("SubjectKind", "")
 # Start of the names of the annotators whose segments are what sources say: "source_subtask".
 SOURCE_PREFIX = "source_"
+# Start of the names of the columns that the annotator `attributes` fills: "attr_lighting".
+ATTRIBUTE_PREFIX = "attr_"
 # The value of the revision of a segment that is no longer said: it is shown nowhere.
 WITHDRAWN: Mapping[str, Json] = {"withdrawn": True}
 # Created once: creating an encoder takes as long as encoding a small value.
@@ -109,6 +111,14 @@ class Producer:
         """16 hex digits over annotator, version, model, prompts and settings."""
         parts: list[Json] = [self.annotator, self.version, self.model, self.prompt_hash, dict(self.settings)]
         return short_hash(parts)
+
+
+# How an episode ended: as its source says, and above it as people say.
+OUTCOME_COLUMNS = (
+    Column(name="outcome", type="string", meaning="How it ended: success, failure, partial or aborted."),
+    Column(name="outcome_share", type="float64", meaning="Share of the task that was done, from 0 to 1."),
+    Column(name="outcome_source", type="string", meaning="Who says so: a field of the source, or a person."),
+)
 
 
 @fast_slots_pickling

@@ -50,7 +50,7 @@ class Deadline:
 
     def error(self) -> QueryTimeout:
         """The error that ends the query."""
-        remedy = "use a simpler filter or search; `ares app --query-seconds` allows more"
+        remedy = "use a simpler filter or search; ARES_QUERY_SECONDS allows more"
         return QueryTimeout(f"the query took longer than {self.seconds:g} s", remedy)
 
     def cancel(self) -> None:

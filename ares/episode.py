@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
+from typing_extensions import TypeAliasType
+
 from ares.process_tuning import fast_slots_pickling
 
 if TYPE_CHECKING:
@@ -22,6 +24,24 @@ Channels = Literal["rgb", "bgr"]
 Turn = Literal["90", "180", "270", "vertical flip", "horizontal flip"]
 # Topics of a recording: their images have separate clocks.
 TOPIC_KINDS = frozenset({"mcap", "bag"})
+# Field of the metadata: names of the cameras that the source names and of which it has no pictures.
+MISSING_CAMERAS = "missing_cameras"
+# Field of the metadata: what else the source promises and could not be read, each in words.
+UNREAD = "unread"
+# Flag of a camera whose video is cut within the episode: the rest may be on its way.
+CUT_CAMERA = "cut"
+# Field of the metadata: where the depth of each camera is, which is no camera of colours, and its range and unit.
+DEPTH_CAMERAS = "depth_cameras"
+# Field of the metadata: key, dtype and shape of a step of each further signal in the source, where these are others.
+SIGNAL_TYPES = "signal_types"
+# Style of the segments, and name of the signal, that say where a person acted in place of the policy.
+INTERVENTION = "intervention"
+# Field of the metadata, and column: the share of the steps at which a person did.
+INTERVENTION_SHARE = "intervention_share"
+# Used when the source states no rate; always shown with rate_source="assumed".
+ASSUMED_RATE_HZ = 10.0
+# In place of the annotation of a span: the span is what a trim left of its episode.
+TRIMMED = "trim"
 
 
 def format_duration(seconds: float) -> str:
@@ -93,19 +113,10 @@ class MediaRef:
         return self.channels == "rgb" and not self.turn and self.fit is None
 
 
-Json = None | bool | int | float | str | list["Json"] | Mapping[str, "Json"]
+Json = TypeAliasType("Json", "bool | int | float | str | list[Json] | Mapping[str, Json] | None")
 RateSource = Literal["source", "spec", "user", "format", "assumed", "measured"]
 FramePairing = Literal["index", "stamp"]
 Role = Literal["front", "side", "top", "wrist", "other"]
-
-# Field of the metadata: names of the cameras that the source names and of which it has no pictures.
-MISSING_CAMERAS = "missing_cameras"
-# Field of the metadata: what else the source promises and could not be read, each in words.
-UNREAD = "unread"
-# Field of the metadata: where the depth of each camera is, which is no camera of colours, and its range and unit.
-DEPTH_CAMERAS = "depth_cameras"
-# Used when the source states no rate; always shown with rate_source="assumed".
-ASSUMED_RATE_HZ = 10.0
 
 
 def make_episode_id(*, format: str, dataset: str, version: str, split: str, key: str) -> str:
@@ -127,7 +138,7 @@ class Camera:
         height: Pixels.
         codec: "h264", "av1", "jpeg", "png" and the like.
         media: Location of its frames.
-        flags: Defects ("black", "frozen"); empty for a good camera.
+        flags: Defects ("black", "frozen", "cut": its file ends before it says); empty for a good camera.
     """
 
     name: str
@@ -164,6 +175,7 @@ class Episode:
         metadata: Other information of the source about the episode, small JSON.
         source_stamp: Fingerprint of the source file when it was ingested, see `ares.media.fingerprint`; "" when not
             known.
+        label_stamp: Hash of what files beside the record said of it when it was ingested, "" for nothing or not known.
         frame_pairing: "index" where the format promises a frame per step, and frame i belongs to step i; "stamp" where
             a step has the frame that is shown at its second.
         claimed_rate_hz: Rate that the source, its spec or the user states; None where none does.
@@ -195,6 +207,7 @@ class Episode:
     action_names: tuple[str, ...] = ()
     metadata: Mapping[str, Json] = field(default_factory=dict)
     source_stamp: str = ""
+    label_stamp: str = ""
     frame_pairing: FramePairing = "stamp"
     claimed_rate_hz: float | None = None
     measured_rate_hz: float | None = None
@@ -277,14 +290,6 @@ class Signal:
     def __repr__(self) -> str:
         return f"Signal{self.values.shape}"
 
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        import numpy as np
-
-        return np.array(self.values, dtype) if copy else np.asarray(self.values, dtype)
-
 
 @fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -337,7 +342,7 @@ def _column_name(signal: str, dimension: str, columns: Mapping[str, object]) -> 
     return name
 
 
-ArrayUse = Literal["state", "action", "reward", "time", "ends", "extra", "unused"]
+ArrayUse = Literal["state", "action", "reward", "time", "ends", "extra", "kept", "unused"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,7 +351,7 @@ class SourceArray:
 
     Attributes:
         key: Its name in the source.
-        use: Its role; "unused" where it is not stored.
+        use: Its role; "kept" where it is elsewhere in the record, "unused" where it is not stored.
         name: Name of the extra signal that it is, or is a part of; "" for another use.
         shape: Its shape, (T, ...).
         dtype: Its type in the source, such as "float64"; "" where it is not known.
@@ -366,6 +371,23 @@ class SourceArray:
     def width(self) -> int:
         """Numbers per step."""
         return math.prod(self.shape[1:])
+
+
+class NotRead(str):
+    """A warning that a part of the source was not read.
+
+    Args:
+        text: The warning.
+        key: The array, column or topic that it names, "" for anything else.
+    """
+
+    def __new__(cls, text: str, key: str = "") -> NotRead:
+        """A text that knows its key."""
+        warning = super().__new__(cls, text)
+        warning.key = key
+        return warning
+
+    key: str
 
 
 @fast_slots_pickling
@@ -392,10 +414,6 @@ class SourceSegment:
     role: str = ""
     camera: str = ""
     fields: Mapping[str, Json] = field(default_factory=dict)
-
-
-# In place of the annotation of a span: the span is what a trim left of its episode.
-TRIMMED = "trim"
 
 
 @fast_slots_pickling

@@ -4,6 +4,7 @@ AresError            printed as one line on the terminal, or shown as one box on
   + RequestError     the request cannot be fulfilled: an unknown name, option or folder, a bad filter
       + FilterError  a filter that cannot be parsed, with the position of the mistake
       + UnknownEpisode, EpisodeIndexError  an episode that does not exist
+      + UnknownName, WrongArguments  a name or an argument that an object does not have
       + MissingExtra a library is not installed that only some datasets or commands need
       + QueryTimeout a query of the dashboard took longer than its limit
   + SourceError      source data that cannot be read: a record, a video, a line of metadata
@@ -110,8 +111,8 @@ class EpisodeIndexError(RequestError, IndexError):
     """A view has no episode of this number; an IndexError too, as the index of a sequence is."""
 
 
-class UnknownAttribute(RequestError, AttributeError):
-    """An object has no attribute of this name; an AttributeError too, so that `hasattr` says so."""
+class UnknownName(RequestError, AttributeError, KeyError):
+    """An object has nothing of this name; an AttributeError and a KeyError too, so that `hasattr` and `get` say so."""
 
 
 class WrongArguments(RequestError, TypeError):

@@ -1,4 +1,4 @@
-"""How ARES imports: names on first use, with advice on missing extras, moved packages and modules that hide ARES."""
+"""How ARES imports: names on first use, with advice on missing extras."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +14,8 @@ from typing import Any
 
 from ares.errors import MissingExtra, RequestError
 
+# The names under which the folders `ares`, `ingest`, `annotators` and `app` are imported.
+PACKAGES = ("ares", "ares_ingest", "ares_annotators", "ares_app")
 _IMPORTED_NAMES = re.compile(r"^ +from ([\w.]+) import (?:\(([^)]*)\)|([^(\n]+))", re.M)
 
 
@@ -113,7 +114,26 @@ def needs_extra(extra: str, needed_by: str = "") -> Iterator[None]:
 def missing_extra(library: str, extra: str, needed_by: str = "") -> RequestError:
     """The error for a library that is not installed, with the command that installs its extra."""
     reason = f"{library} is not installed{needed_by and f', and {needed_by} needs it'}"
-    return MissingExtra(reason, f"pip install 'ares-curation[{extra}]'")
+    return MissingExtra(reason, install_command(f"ares-curation[{extra}]"))
+
+
+def install_command(requirement: str) -> str:
+    """The command that installs a library, or an extra of ARES, for the Python that runs.
+
+    It names that Python where `pip` may be the program of another one. An extra of "ares-curation" needs no index for
+    ARES itself: pip and uv read what it adds from the installed metadata, also of a clone.
+    """
+    from shlex import quote
+    from shutil import which
+
+    python = Path(sys.executable)
+    if find_spec("pip") is None:
+        program = f"uv pip install --python {quote(str(python))}"
+    elif Path(which("pip") or "").parent == python.parent:
+        program = "pip install"
+    else:
+        program = f"{quote(str(python))} -m pip install"
+    return f"{program} {quote(requirement)}"
 
 
 def import_optional(name: str, instead: str = "") -> ModuleType:
@@ -127,109 +147,6 @@ def import_optional(name: str, instead: str = "") -> ModuleType:
         RequestError: It is not installed; the detail is the command that installs it.
     """
     if find_spec(name) is None:
-        raise RequestError(f"{name} is not installed", f"pip install {name}{instead and f', or {instead}'}")
+        advice = f"{install_command(name)}{instead and f', or {instead}'}"
+        raise RequestError(f"{name} is not installed", advice)
     return import_module(name)
-
-
-# Where the names of packages that 0.1 had are since 0.2; what lies below a package went with it.
-MOVED = {
-    "annotators.attack": "annotators.grade",
-    "annotators.budget": "annotators.base",
-    "annotators.frames": "annotators.base",
-    "annotators.json_reply": "annotators.prompting",
-    "annotators.models.calls": "annotators.models",
-    "annotators.models.families": "annotators.models",
-    "annotators.models.huggingface": "annotators.models",
-    "annotators.models.server": "annotators.models",
-    "annotators.parallel": "annotators.prompting",
-    "annotators.projection": "annotators.embedding_map",
-    "annotators.prompts": "annotators.prompting",
-    "ares.arguments": "ares.registry",
-    "ares.config_file": "ares.settings",
-    "ares.export.lerobot": "ares.export",
-    "ares.extras": "ares.imports",
-    "ares.jobs.ray": "ares.jobs",
-    "ares.kinematics": "ares.contract",
-    "ares.lazy_exports": "ares.imports",
-    "ares.media.mcap": "ares.media",
-    "ares.media.readers": "ares.media",
-    "ares.media.video": "ares.media",
-    "ares.quality": "ares.signals, ares.checks and ares.reports",
-    "ares.quality.audit": "ares.checks and ares.reports",
-    "ares.quality.ci": "ares.reports",
-    "ares.quality.contract": "ares.contract",
-    "ares.quality.evidence": "ares.reports",
-    "ares.quality.kinds": "ares.signals",
-    "ares.quality.record": "ares.checks",
-    "ares.quality.repair": "ares.signals, ares.repair and ares.reports",
-    "ares.quality.video": "ares.checks",
-    "ares.rubric.attacks": "annotators.grade",
-    "ares.shadowing": "ares.imports",
-    "ares.status": "ares.workspace",
-    "ares.store.annotations": "ares.store",
-    "ares.store.lance": "ares.store",
-    "ares.store.sync": "ares.store",
-    "ares.store.vectors": "ares.store and ares.search",
-    "ares.summary": "ares.workspace",
-    "ares.torch": "ares.loader",
-    "ares.valuation": "annotators.valuation",
-    "ares.workspace.display": "ares.workspace",
-    "ingest.csv_episodes": "ingest.image_folders",
-    "ingest.dataset_spec": "ingest.spec",
-    "ingest.guard": "ingest.base",
-    "ingest.json_files": "ingest.files",
-    "ingest.mcap": "ingest.recordings",
-    "ingest.media_files": "ingest.files",
-    "ingest.outcome_in_path": "ingest.base",
-    "ingest.quality": "ingest.check",
-    "ingest.rosbag": "ingest.recordings",
-    "ingest.stamps": "ingest.signals",
-    "ingest.stated_contract": "ingest.spec",
-}
-
-
-def find_moved_package(error: BaseException) -> str:
-    """Where the names of a package of 0.1 are that an import did not find; "" for any other exception."""
-    name = _imported_module(error) if isinstance(error, ImportError) else ""
-    while name and name not in MOVED:
-        name = name.rpartition(".")[0]
-    return MOVED[name] if name else ""
-
-
-def _imported_module(error: ImportError) -> str:
-    """The module as the import statement names it, where Python tells only which of its parents is missing."""
-    from traceback import extract_tb
-
-    missing = error.name or ""
-    lines = " ".join(frame.line or "" for frame in extract_tb(error.__traceback__)[-1:])
-    named = re.search(rf"\b{re.escape(missing)}[\w.]*", lines) if missing else None
-    return named[0] if named else missing
-
-
-# The packages of ARES above `ares`; plain names that a file of the user may have, too.
-PACKAGES = ("ingest", "annotators", "app")
-
-
-def refuse_shadowing(package: str) -> None:
-    """Check that a name leads to the package of ARES.
-
-    Args:
-        package: One of PACKAGES; any other name is not checked.
-
-    Raises:
-        RequestError: A module of that name comes earlier in sys.path; the error names both files.
-    """
-    ours = Path(__file__).parents[1] / package
-    if package not in PACKAGES or not (ours / "__init__.py").is_file():
-        return
-    if package in sys.modules:
-        origin = str(getattr(sys.modules[package], "__file__", None) or "")
-    else:
-        spec = PathFinder.find_spec(package)
-        locations = list((spec and spec.submodule_search_locations) or ())
-        origin = (spec and spec.origin) or (f"{locations[0]}/__init__.py" if locations else "")
-    if origin and Path(origin).resolve().parent != ours.resolve():
-        raise RequestError(
-            f"the module {package!r} is not the one of ARES",
-            f"{origin} hides {ours / '__init__.py'}; rename it, or start Python in another folder",
-        )

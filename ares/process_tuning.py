@@ -1,4 +1,4 @@
-"""Garbage collection and pickling of bulk jobs, scheduling around libraries, and imports that are put off.
+"""Garbage collection and pickling of bulk jobs, and scheduling around libraries.
 
 Records hold no reference cycles, and a full collection over 500,000 objects stops all threads for 0.1 s.
 """
@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from importlib.util import find_spec, module_from_spec
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -113,22 +112,3 @@ def hide_pandas_from_pyarrow() -> None:
         pa.array([])
     finally:
         sys.meta_path.remove(_PandasBlocker)
-
-
-def load_package_later(package: str) -> None:
-    """Let the `__init__` of a package run when a name of it is first used; its submodules can be imported before.
-
-    Does nothing where the package is imported already or not installed.
-    """
-    spec = None if package in sys.modules else find_spec(package)
-    if spec is None or spec.loader is None:
-        return
-    module, execute = module_from_spec(spec), spec.loader.exec_module
-
-    def load(name: str) -> Any:
-        if module.__dict__.pop("__getattr__", None) is not None:
-            execute(module)
-        return getattr(module, name)
-
-    module.__dict__["__getattr__"] = load
-    sys.modules[package] = module

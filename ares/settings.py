@@ -18,6 +18,40 @@ from ares.errors import RequestError
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
+_SECRETS = ("mongo_uri", "openai_api_key", "app_password")
+_FOLDERS = ("workspace", "cache", "export_dirs", "source_dirs")
+_READABLE_BY_OTHERS = 0o044
+# Keys that an earlier version had, each with what is so now.
+_GONE_KEYS = {"video_device": "the processors decode all videos; remove the line"}
+_CONFIG_NAME, _CONFIG_VARIABLE = "ares.toml", "ARES_CONFIG"
+# Settings that are numbers, with an example of each.
+_NUMBERS = {
+    "media_cache_gb": "gigabytes such as 10",
+    "query_seconds": "seconds such as 10",
+    "job_days": "days such as 30",
+    "max_megapixels": "millions such as 100",
+    "reader_gb": "gigabytes such as 4",
+    "record_seconds": "seconds such as 300",
+}
+_MEDIA_CACHE_GB, _LARGEST_NUMBER = 10.0, 1e9
+# What people say of failures where a lab has no list.
+FAILURE_KINDS = (
+    "missed grasp",
+    "dropped",
+    "wrong object",
+    "wrong place",
+    "collision",
+    "not finished",
+    "robot fault",
+    "other",
+)
+FAILURE_SEVERITIES = ("minor", "major", "critical")
+# The variable of each setting, by its key in the config file; both have the unit that people give.
+_UNITS, _OTHERS = {"media_cache_bytes": "media_cache_gb"}, {"openai_api_key": "OPENAI_API_KEY"}
+PERSON_VARIABLE = "ARES_PERSON"
+# The path of imports before libraries are imported: some change it for as long as their import takes.
+_FIRST_PATH = frozenset(sys.path)
+
 
 @contextmanager
 def keeping_environment() -> Iterator[None]:
@@ -29,11 +63,6 @@ def keeping_environment() -> Iterator[None]:
         for name in os.environ.keys() - before.keys():
             del os.environ[name]
         os.environ.update(before)
-
-
-_SECRETS = ("mongo_uri", "openai_api_key", "app_password")
-_FOLDERS = ("workspace", "cache", "export_dirs", "source_dirs")
-_READABLE_BY_OTHERS = 0o044
 
 
 def read_config_file(path: Path) -> dict[str, str]:
@@ -89,10 +118,6 @@ def _as_text(name: str, value: Any) -> str:
     return separator.join(expanded)
 
 
-# Keys that an earlier version had, each with what is so now.
-_GONE_KEYS = {"video_device": "the processors decode all videos; remove the line"}
-
-
 def _config_error(path: Path, error: ValidationError) -> RequestError:
     first = error.errors()[0]
     key = str(first["loc"][0]) if first["loc"] else ""
@@ -107,31 +132,6 @@ def _config_error(path: Path, error: ValidationError) -> RequestError:
         return RequestError(f"unknown key {key!r} in the config file", f"{hint} ({path})")
     value = "a secret" if key in _SECRETS else repr(first["input"])
     return RequestError(f"wrong value of {key!r} in the config file", f"{value}: {first['msg']} ({path})")
-
-
-_CONFIG_NAME, _CONFIG_VARIABLE = "ares.toml", "ARES_CONFIG"
-# Settings that are numbers, with an example of each.
-_NUMBERS = {
-    "media_cache_gb": "gigabytes such as 10",
-    "query_seconds": "seconds such as 10",
-    "job_days": "days such as 30",
-    "max_megapixels": "millions such as 100",
-    "reader_gb": "gigabytes such as 4",
-    "record_seconds": "seconds such as 300",
-}
-_MEDIA_CACHE_GB, _LARGEST_NUMBER = 10.0, 1e9
-# What people say of failures where a lab has no list.
-FAILURE_KINDS = (
-    "missed grasp",
-    "dropped",
-    "wrong object",
-    "wrong place",
-    "collision",
-    "not finished",
-    "robot fault",
-    "other",
-)
-FAILURE_SEVERITIES = ("minor", "major", "critical")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,8 +205,6 @@ class Settings:
         return f"Settings(workspace={self.workspace!r})"  # the other fields may hold a password
 
 
-# The variable of each setting, by its key in the config file; both have the unit that people give.
-_UNITS, _OTHERS = {"media_cache_bytes": "media_cache_gb"}, {"openai_api_key": "OPENAI_API_KEY"}
 _KEYS = (_UNITS.get(field.name, field.name) for field in fields(Settings))
 _VARIABLES = {key: _OTHERS.get(key, f"ARES_{key.upper()}") for key in _KEYS}
 
@@ -346,13 +344,11 @@ def environment_variables() -> dict[str, str]:
     }
 
 
-PERSON_VARIABLE = "ARES_PERSON"
-
-
-def count_ranks() -> int:
-    """How many processes train together, as launchers such as torchrun say it; 1 alone."""
-    text = os.environ.get("WORLD_SIZE", "")
-    return int(text) if text.isascii() and text.isdigit() else 1
+def read_rank() -> tuple[int, int]:
+    """Number of this process of a training from 0, and of all, as launchers such as torchrun say it; 0 of 1 alone."""
+    texts = [os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE")]
+    is_stated = all(text.isascii() and text.isdigit() for text in texts)
+    return (int(texts[0]), int(texts[1])) if is_stated else (0, 1)
 
 
 _acting_person: ContextVar[str] = ContextVar("acting_person", default="")
@@ -414,10 +410,6 @@ def _parse_number(field: str, text: str) -> float:
             f"{_VARIABLES[field]} is not a number above 0", f"{text[:100]!r}; use {_NUMBERS[field]}"
         )
     return number
-
-
-# The path of imports before libraries are imported: some change it for as long as their import takes.
-_FIRST_PATH = frozenset(sys.path)
 
 
 def inherited_path() -> list[str]:

@@ -100,7 +100,7 @@ def _random_encoder(name: str, device: str) -> Any:
     import open_clip
     import transformers
 
-    from annotators.models import ClipEncoder, TransformersImageEncoder
+    from ares_annotators.models import ClipEncoder, TransformersImageEncoder
 
     if name != "SigLIP2":
         model, _, preprocess = open_clip.create_model_and_transforms(name)
@@ -136,7 +136,7 @@ def _ingested(folder: Path, videos: Path) -> Iterator[Workspace]:
 
 
 def _with_encoder(encoder: Any) -> Any:
-    return mock.patch("annotators.embed.load_encoder_for", lambda *arguments: encoder)
+    return mock.patch("ares_annotators.embed.load_encoder_for", lambda *arguments: encoder)
 
 
 def _model_rate(encoder: Any, device: str) -> float:
@@ -180,7 +180,7 @@ def _time_captions(server: str, episodes: int, concurrency: Sequence[int]) -> No
 
 
 def _compare_captions(folder: Path, videos: Path, server: str, concurrency: Sequence[int]) -> None:
-    from annotators.models import OpenAiVlm
+    from ares_annotators.models import OpenAiVlm
 
     bodies: list[bytes] = []
     make = OpenAiVlm.__init__

@@ -10,9 +10,9 @@ from itertools import islice
 from pathlib import Path
 
 import ares
-from app.demo import DEMO_FOLDER
 from ares.episode import Episode
 from ares.formats import RecordLocation
+from ares_app.demo import DEMO_FOLDER
 from benchmarks.timing import BenchmarkResult, time_alternately
 
 _FRAMES = 8

@@ -213,7 +213,7 @@ def _load_batches(
     from torch.utils.data import DataLoader
 
     camera = next(iter(windows)).rpartition(".")[2]
-    dataset: Any = ws.torch_dataset(selection, cameras=[camera], delta_seconds=windows)
+    dataset: Any = ws.torch_dataset(selection, cameras=[camera], delta_timestamps=windows)
     loader = iter(DataLoader(dataset, batch_size=_BATCH, shuffle=True, num_workers=workers))
     next(loader)
     start = time.perf_counter()

@@ -19,15 +19,15 @@ from typing import Any
 
 from sklearn.metrics import roc_auc_score
 
-from annotators.base import Frames, Work, make_episode_subject
-from annotators.grade import ClipJudge, read_candidate_phrases
-from annotators.models import load_named_encoder
-from annotators.success import current_success_producer, read_stored_outcomes
-from app.demo import GRADE_OPTIONS
 from ares.rubric import normalize_caption
 from ares.settings import Settings
-from ares.statistics import effective_items, share_lower_bound, share_upper_bound
+from ares.statistics import wilson_interval
 from ares.workspace import Workspace, open_workspace
+from ares_annotators.base import Frames, Options, Work, make_episode_subject
+from ares_annotators.grade import ClipJudge, GradeAnnotator
+from ares_annotators.success import current_success_producer, read_stored_outcomes
+from ares_app.demo import GRADE_OPTIONS
+from benchmarks.clustered_counts import effective_items
 from benchmarks.success import make_record
 
 _PARTS = Path(__file__).with_name("simulated_parts.yaml")
@@ -80,10 +80,11 @@ def main() -> None:
         workspace.stores.tables.episodes.add([make_record(args.episodes, row) for row in rows])
         for name in ("caption", "success", "grade"):
             workspace.annotate(name, options={"grade": GRADE_OPTIONS} if name == "grade" else {})
-        phrases = read_candidate_phrases(str(GRADE_OPTIONS["candidates"]))
-        judge = ClipJudge(load_named_encoder(clip, ""), phrases, "")
+        options = Options(settings=settings, values=GRADE_OPTIONS)
+        judge = GradeAnnotator(options, workspace.stores).grader.judge
+        assert isinstance(judge, ClipJudge)
         captions = judge_captions(workspace, judge, {row["id"]: bool(row["success"]) for row in rows})
-    print(f"{judge.name}: {len(phrases)} phrases, cameras front and wrist, {judge.settings}\n")
+    print(f"{judge.name}: cameras front and wrist, {judge.settings}\n")
     if args.part == "threshold":
         print_margins(captions)
     print_shares(captions)
@@ -163,10 +164,7 @@ def _share(hits: Sequence[bool], captions: Sequence[JudgedCaption]) -> str:
         return "none"
     effective = effective_items([sum(members) for members in own], [len(members) for members in own], 0.0)
     share = sum(hits) / len(hits)
-    # Both one-sided bounds of 97.5 % are an interval of 95 %.
-    low, high = (
-        bound(share * effective, effective, 0.975) for bound in (share_lower_bound, share_upper_bound)
-    )
+    low, high = wilson_interval(share * effective, effective)
     return f"{sum(hits)}/{len(hits)} = {share:.3f} ({low:.3f}-{high:.3f})"
 
 

@@ -14,8 +14,8 @@ from functools import cache, partial
 from pathlib import Path
 
 import ares
-from app.demo import DEMO_FOLDER
 from ares.formats import RecordLocation
+from ares_app.demo import DEMO_FOLDER
 from benchmarks.synthetic_lerobot import SUBTASKS_PER_EPISODE, write_lerobot_dataset
 from benchmarks.timing import BenchmarkResult, time_alternately
 
@@ -196,7 +196,8 @@ def _read_parquet(files: Sequence[Path]) -> None:
 
 def write_rlds_dataset(dest: Path, size: int) -> Path:
     """Write shards of the sample's records under new keys; shards beyond the first four are hard links to those."""
-    from ares.formats import read_record, scan_record_file, write_tfrecords
+    from ares.formats import read_record, scan_record_file
+    from tests.generators.tfrecords import write_tfrecords
 
     source = next((DEMO_FOLDER / "samples" / "rlds").glob("*/*"))
     spans = [

@@ -27,7 +27,6 @@ from ares.review import (
     AuditedEpisode,
     InstructionAudit,
     judge_instructions,
-    normalize_instruction,
     read_audited_episodes,
     read_features,
 )
@@ -210,7 +209,7 @@ def measure_row(
                 counts[name][key][0] += is_named
                 counts[name][key][1] += 1
             if is_across and is_named:
-                is_right = normalize_instruction(proposed[key]).endswith(normalize_instruction(task))
+                is_right = proposed[key].casefold().endswith(task.casefold())
                 counts["right"][key][0] += is_right
                 counts["right"][key][1] += 1
     names = ("across", "right", "rest", "failures across", "failures of the rest")

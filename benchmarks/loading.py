@@ -33,7 +33,7 @@ _PYTHON = "ARES_LEROBOT_PYTHON"
 def write_export(folder: str) -> None:
     """Export 12 episodes of the sample videos as LeRobot v3.0."""
     import ares
-    from app.demo import DEMO_FOLDER
+    from ares_app.demo import DEMO_FOLDER
 
     with tempfile.TemporaryDirectory() as scratch, ares.open(scratch, create=True) as workspace:
         workspace.ingest(DEMO_FOLDER / "samples" / "video", quiet=True)

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from ares.checks import CODES, check_signals
 from ares.signals import DatasetStatistics, EpisodeSignals, EpisodeSignalSummary, summarise_signals
-from ares.statistics import effective_items, wilson_interval
+from ares.statistics import wilson_interval
+from benchmarks.clustered_counts import effective_items
 from benchmarks.foreign_robots import foreign_dataset, foreign_robot
 from benchmarks.quality import read_layouts, seed_range
 from benchmarks.shares import format_share

@@ -88,7 +88,7 @@ def _run_cli(*arguments: str) -> Callable[[Workspace], None]:
         import os
         from contextlib import redirect_stdout
 
-        from app.cli.main import main
+        from ares_app.cli.main import main
 
         with Path(os.devnull).open("w") as null, redirect_stdout(null):
             main([*arguments, "--workspace", ws.path])
@@ -127,7 +127,7 @@ def _count_facets(ws: Workspace) -> None:
 
 
 def _finish_ingestion(ws: Workspace) -> None:
-    from ingest.pipeline import check_unchecked_episodes
+    from ares_ingest.pipeline import check_unchecked_episodes
 
     ws.stores.tables.episodes.drop_orphans()
     check_unchecked_episodes(ws.stores)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from annotators.motion import compute_spectral_arc_lengths, measure_motion
 from ares.episode import Signal, Trajectory
+from ares_annotators.motion import compute_spectral_arc_lengths, measure_motion
 from benchmarks.quality import seed_range
 
 if TYPE_CHECKING:

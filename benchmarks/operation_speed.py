@@ -27,7 +27,6 @@ from ares.rubric import (
     GRADE_TIME_COLUMN,
     JUDGE_TRIPWIRE,
     REFUTED_COLUMN,
-    VERDICTS_COLUMN,
     GradeProjection,
 )
 from ares.store import ProducerCatalog, producer_column, read_pins
@@ -152,7 +151,7 @@ def _grade_rows(ws: Workspace) -> None:
         producer_column("grade"): pa.array([producer.maker_id] * len(rows)),
         REFUTED_COLUMN: pa.nulls(len(rows), pa.bool_()),
         GRADE_TIME_COLUMN: pa.array(range(len(rows)), pa.float64()),
-        VERDICTS_COLUMN: pa.array([verdicts.get(grade, "VERB=ERROR") for grade in grades]),
+        "grade_verdicts": pa.array([verdicts.get(grade, "VERB=ERROR") for grade in grades]),
     }
     values = pa.table({"episode_id": rows["episode_id"], **columns})
     # As many at once as the projection writes: a join of more does not fit the memory that Lance gives it.

@@ -38,13 +38,13 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import ares
-from app.demo import DEMO_FOLDER
 from ares.episode import Camera, Episode, Record, Signal, Trajectory
 from ares.store import applied_sequence, skip_applied
 from ares.workspace import Workspace
+from ares_app.demo import DEMO_FOLDER
+from ares_ingest.pipeline import CHECKER, make_findings_annotation
 from benchmarks.synthetic_episodes import set_annotator_columns, synthetic_episode
 from benchmarks.synthetic_lerobot import write_lerobot_dataset
-from ingest.pipeline import CHECKER, make_findings_annotation
 from tests.app.dashboard.browser import QUIET, open_tab, serve
 
 if TYPE_CHECKING:
@@ -190,8 +190,8 @@ def measure_review(folder: Path, labels: int) -> Waits:
             keys = sum(len(seconds) for seconds in measured)
             print(f"{len(people)} people: {own} labels, {keys} keys, {used:.3f} s of processors a label")
             waits[f"key to the next question, {len(people)} at once"] = list(chain(*measured))
-        seats = {(row.answer.item, row.answer.drawn) for row in workspace.review.answers(queue=name)}
-        print(f"{len(seats)} seats of {name}, each asked of one person")
+        seats = {(row.answer.item, row.answer.person) for row in workspace.review.answers(queue=name)}
+        print(f"{len(seats)} seats of {name}, each answered by one person")
     return waits
 
 

@@ -18,6 +18,7 @@ from ares.episode import Record
 from ares.errors import AresError
 from ares.jobs import IngestRequest
 from ares.signals import EpisodeSignals, episode_signals
+from ares_ingest.pipeline import find_datasets
 from benchmarks.fault_scoring import (
     CURVE_STOPS,
     LEAST_MOTION,
@@ -27,7 +28,6 @@ from benchmarks.fault_scoring import (
     detection_curve,
     fault_site,
 )
-from ingest.pipeline import find_datasets
 from tests.generators.planting import PLANTERS
 
 

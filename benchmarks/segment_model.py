@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from annotators.segment import align_times, plan_windows
+from ares_annotators.segment import align_times, plan_windows
 from tests.generators.span_server import (
     PlantedErrors,
     SpanServer,

@@ -25,9 +25,10 @@ from typing import Any
 
 import numpy as np
 
-from annotators.motion import MotionMeaning, infer_meaning_by_names
-from annotators.segment import find_signal_boundaries, read_tracks
 from ares.episode import Signal, Trajectory
+from ares_annotators.motion import MotionMeaning, infer_meaning_by_names
+from ares_annotators.segment import find_signal_boundaries, read_tracks
+from ares_ingest.signals import numbered_names
 from benchmarks.event_logs import PARTS, LogEvent, LoggedEpisode, make_logged_episode, true_boundaries
 from benchmarks.quality import seed_range
 from benchmarks.segment_scoring import (
@@ -37,7 +38,6 @@ from benchmarks.segment_scoring import (
     score_arm,
     summarise,
 )
-from ingest.signals import numbered_names
 
 # Boundaries in seconds, by arm.
 Found = Mapping[str, Sequence[float]]

@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 
 import ares
-from app.demo import DEMO_FOLDER
+from ares_app.demo import DEMO_FOLDER
 from benchmarks.synthetic_episodes import add_synthetic_episodes
 from benchmarks.synthetic_lerobot import write_lerobot_dataset
 from benchmarks.synthetic_media import write_random_vit

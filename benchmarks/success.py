@@ -25,10 +25,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
-from annotators.success import Combination, load_success_combination
 from ares.episode import Camera, Episode, MediaRef, Record, Role, Signal, Trajectory, make_episode_id
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from ares_annotators.success import Combination, load_success_combination
 from benchmarks.shares import format_share
 
 KINDS = ("noisy", "stop", "drop")

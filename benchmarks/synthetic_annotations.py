@@ -6,12 +6,12 @@ import random
 from collections.abc import Iterator
 from itertools import islice
 
-from annotators.base import Options
-from annotators.motion import MotionAnnotator
 from ares.annotation import Annotation, Column, Producer
 from ares.episode import Json
 from ares.workspace import Workspace
-from ingest.pipeline import CHECKER
+from ares_annotators.base import Options
+from ares_annotators.motion import MotionAnnotator
+from ares_ingest.pipeline import CHECKER
 
 _BATCH_SIZE = 20_000
 _CREATED = "2026-01-01T00:00:00+00:00"

@@ -39,7 +39,7 @@ _FEWEST_FRAMES = 40
 _EPISODES = 4
 _MOST_RECORDS = 200
 _CODES = [CODES[code] for code in sorted(VIDEO_PLANTERS)]
-_COLOUR_ORDER, _NEED_LOOKS, _NEED_LAG = "A037", ("A037", "A038"), ("A041", "A042", "A043")
+_COLOUR_ORDER, _NEED_LOOKS, _NEED_LAG = "A037", ("A037", "A038"), "A041"
 # Two looks are apart by so many times the spread of the episodes, and by so many grey levels.
 _APART, _LEAST_LEVELS = 3.0, 2.0
 # Episodes of a real dataset by what they may be used for.
@@ -129,8 +129,7 @@ def _can_say(code: str, camera: str, clean: VideoCheck, typical: TypicalVideo) -
         return False
     if code in _NEED_LOOKS:
         return _looks_differ(code, camera, typical)
-    lags = clean.camera_lags if code == "A042" else clean.lags
-    return code not in _NEED_LAG or (camera in lags and lags[camera].steps is not None)
+    return code != _NEED_LAG or (camera in clean.lags and clean.lags[camera].steps is not None)
 
 
 def _looks_differ(code: str, camera: str, typical: TypicalVideo) -> bool:

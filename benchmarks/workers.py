@@ -22,13 +22,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
-from annotators.runner import annotate
 from ares import registry
 from ares.annotation import Producer
 from ares.jobs import AnnotateRequest, open_engine
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
+from ares_annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
+from ares_annotators.runner import annotate
 from benchmarks.synthetic_episodes import add_synthetic_episodes
 from benchmarks.synthetic_lerobot import write_lerobot_dataset
 from benchmarks.synthetic_media import write_random_vit, write_videos

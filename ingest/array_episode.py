@@ -1,301 +1,42 @@
-"""Makes an episode of arrays under any keys: which array has which role, its signals, its times."""
+"""Makes an episode of arrays under any keys: its signals, its times, its cameras."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ares.clock import SECONDS_BY_UNIT, TimeUnit
+from ares.clock import TimeUnit
 from ares.console import count_of
-from ares.episode import ArrayUse, Camera, Json, MediaRef, Record, Signal, SourceArray, Trajectory
+from ares.episode import ArrayUse, Camera, MediaRef, NotRead, Record, SourceArray, Trajectory
 from ares.errors import SourceError
 from ares.input import ImageInfo
-from ares.media import HOLDS_DEPTH, has_zarr_images, image_size
-from ingest.base import EpisodeEntry, Item, make_episode
-from ingest.depth import add_depth, as_depth_picture, describe_depth, is_depth_array, sampled_rows
-from ingest.files import describe_camera
-from ingest.show_spec import describe_arrays
-from ingest.signals import (
-    MAX_SIGNAL_WIDTH,
+from ares.media import has_zarr_images, image_size
+from ares_ingest.array_roles import SignalKeys, choose_complete_labels, guess_array_roles, match_labels
+from ares_ingest.array_rows import ALL_ROWS, ArrayRowReader
+from ares_ingest.base import EpisodeEntry, Item, make_episode
+from ares_ingest.depth import add_depth
+from ares_ingest.episode_ends import EpisodeEnds, count_array_rows, find_steps_key
+from ares_ingest.files import add_missing_cameras, describe_camera
+from ares_ingest.show_spec import describe_arrays
+from ares_ingest.signals import (
     StepTimes,
     compute_step_times,
     convert_to_seconds,
     missing_time_error,
-    numbered_names,
 )
-from ingest.source_words import VideoRow
+from ares_ingest.source_words import VideoRow
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ingest.spec import DatasetSpec, LayoutSpec
+    from ares_ingest.spec import DatasetSpec, LayoutSpec
 
 
-# Longest text, and most texts, that become metadata of an episode.
-_LONGEST_TEXT, _MOST_TEXTS = 1000, 64
-_MOST_DIGITS = 1_000
 _MOST_STEPS = 10_000_000
-ALL_ROWS = -1
-_SHORTER = "is not stored (it ends before the episode does)"
-
-
-class ArrayRowReader:
-    """The rows [start, stop) of some arrays: read, hashed and warned about.
-
-    Args:
-        where: The file, for messages.
-        start: First row of the episode.
-        stop: End of its rows, half open.
-        prefix: What stands before a key in messages: "data/".
-        translate_errors: Turns what the library raises for damaged data into a SourceError, for a place in words.
-
-    Attributes:
-        numbers: (T, D) by key, as stored.
-        images: Arrays of images, of which no row was read.
-        depth: Arrays of depth, of which no row was read.
-        fields: Texts and single numbers that are no signals, by key.
-        shapes: Shape and type of every array that was offered.
-        unused: Why an array is not stored, by key.
-        warnings: Problems, each once.
-        hash: Over everything read.
-    """
-
-    def __init__(
-        self,
-        where: str,
-        start: int,
-        stop: int,
-        *,
-        prefix: str = "",
-        translate_errors: Callable[[str], AbstractContextManager[None]],
-    ) -> None:
-        self.where, self.start, self.stop, self.prefix = where, start, stop, prefix
-        self.translate_errors = translate_errors
-        self.numbers: dict[str, NDArray[Any]] = {}
-        self.images: dict[str, Any] = {}
-        self.depth: dict[str, Any] = {}
-        self._hashed: dict[str, Any] = {}
-        self.fields: dict[str, Json] = {}
-        self.shapes: dict[str, tuple[tuple[int, ...], str]] = {}
-        self.unused: dict[str, str] = {}
-        self.warnings: dict[str, None] = {}
-        self.hash = hashlib.blake2b(digest_size=16)
-
-    def add(self, key: str, array: Any) -> None:
-        """Read an array with numbers for each step; keep one of images for later; warn of any other."""
-        self.shapes[key] = (tuple(array.shape), str(array.dtype))
-        is_depth = is_depth_array(key, array) and array.shape[0] >= self.stop
-        reason = "" if is_depth else self._reason_unusable(array)
-        if not reason and has_zarr_images(array):
-            self._hashed[key] = array
-        if reason:
-            self.leave_out(key, reason)
-        elif is_depth:
-            self.depth[key] = array
-        elif has_zarr_images(array):
-            self.images[key] = array
-        else:
-            self.numbers[key] = self._read(key, array)
-
-    def add_field(self, key: str, array: Any) -> None:
-        """Keep a text, a single number or a short list of texts as a field of the metadata."""
-        self.shapes[key] = (tuple(array.shape), str(array.dtype))
-        with self.translate_errors(f"{self.where}, {self.prefix}{key}"):
-            value = array[()].tolist() if array.size <= _MOST_TEXTS else None
-        texts = value if isinstance(value, list) else [value]
-        texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in texts]
-        if (
-            value is None
-            or not texts
-            or any(isinstance(text, str) and len(text) > _LONGEST_TEXT for text in texts)
-        ):
-            self.leave_out(key, "is not stored (too long for metadata)")
-            return
-        self.fields[key] = texts if isinstance(value, list) else texts[0]
-        self.hash.update(f"\x1f{key} {texts!r}\x1f".encode("utf-8", "replace"))
-
-    def leave_out(self, key: str, reason: str) -> None:
-        """Note why an array is not stored."""
-        self.unused[key] = reason
-        self.warnings[f"{self.prefix}{key} {reason}"] = None
-
-    def _reason_unusable(self, array: Any) -> str:
-        """Why an array is not stored, or ""."""
-        if not array.ndim or array.dtype.kind not in "biuf":
-            return "is not stored (no numbers for each step)"
-        if array.shape[0] < self.stop:
-            return _SHORTER
-        if has_zarr_images(array):
-            return ""
-        width = int(array.size // array.shape[0])
-        return "" if 0 < width <= MAX_SIGNAL_WIDTH else "is not stored (too wide for a signal, or empty)"
-
-    def _read(self, key: str, array: Any) -> NDArray[Any]:
-        """(T, D) numbers of the episode, as stored."""
-        import numpy as np
-
-        with self.translate_errors(f"{self.where}, {self.prefix}{key}"):
-            rows: NDArray[Any] = np.asarray(array[self.start : self.stop])
-        self.hash.update(f"\x1f{key} {rows.dtype} {rows.shape}\x1f".encode() + rows.tobytes())
-        return rows.reshape(len(rows), -1)
-
-    def hash_images(self) -> None:
-        """Add three images of every camera to the hash. Raises SourceError when one cannot be decoded."""
-        for key, array in self._hashed.items():
-            for row in (self.start, (self.start + self.stop) // 2, self.stop - 1):
-                with self.translate_errors(f"{self.where}, {self.prefix}{key} row {row}"):
-                    self.hash.update(array[row].tobytes())
-
-    def describe_depth(self, locations: Mapping[str, Mapping[str, Json]]) -> dict[str, Json]:
-        """Where the depth is, its range and its unit, by name of the camera; what cannot be read is warned of.
-
-        Args:
-            locations: The file of each array, and its name there, where that is not the key.
-        """
-        described: dict[str, Json] = {}
-        for key, array in self.depth.items():
-            name, frames = key.replace("/", "."), self.stop - self.start
-            try:
-                with self.translate_errors(f"{self.where}, {self.prefix}{key}"):
-                    pictures = [as_depth_picture(array[self.start + row]) for row in sampled_rows(frames)]
-            except SourceError as error:
-                self.warnings[f"camera {name} left out: {error.reason}"] = None
-                continue
-            location: dict[str, Json] = {
-                "path": self.where,
-                "key": f"{self.prefix}{key}",
-                "first_row": self.start,
-            }
-            described[name] = describe_depth(pictures, {**location, **locations.get(key, {})}, frames=frames)
-            self.warnings[f"camera {name} left out: {HOLDS_DEPTH}"] = None
-        return described
-
-    def signal(self, keys: tuple[str, ...], shape: tuple[int, ...] = ()) -> Signal | None:
-        """Arrays joined side by side as one signal, named by the shape of a step where it counts; None for no array."""
-        import numpy as np
-
-        if not keys:
-            return None
-        parts = [self._to_float32(key) for key in keys]
-        names = [
-            name
-            for key, part in zip(keys, parts, strict=True)
-            for name in numbered_names(key, part.shape[1], shape)
-        ]
-        return Signal(np.concatenate(parts, axis=1), tuple(names))
-
-    def _to_float32(self, key: str) -> NDArray[np.float32]:
-        import numpy as np
-
-        rows = self.numbers[key]
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = rows.astype(np.float32)
-            if (values.astype(rows.dtype) != rows)[np.isfinite(rows)].any():
-                self.warnings["numbers of the source lose digits as float32"] = None
-        return values
-
-
-# Names of which the first that occurs is the signal; then patterns of which all that match are its parts.
-_STATE_NAMES = (
-    *("state", "states", "agent_pos", "qpos", "joint_positions", "joint_position", "joint_pos"),
-    *("proprio", "proprioception", "robot_state", "observation"),
-)
-_STATE_PARTS = (
-    r"(.*/)?(state|states|proprio|proprioception)/[^/]+",
-    r"(.*/)?states?_[^/]*",
-    r"(.*/)?robot(\d+)?_(?!demo_)[^/]*",
-    r"(.*/)?((left|right)_)?(qpos|joint|eef|ee|tcp|gripper|cartesian|proprio)(_[^/]*)?",
-)
-_ACTION_NAMES = ("action", "actions", "act", "command", "commands")
-_ACTION_PARTS = (r"(.*/)?actions?/[^/]+", r"(.*/)?actions?_[^/]*")
-_REWARD_NAMES = ("reward", "rewards")
-_TIME_WORDS = ("timestamp", "timestamps", "time", "times", "t", "stamp", "stamps")
-_TIME_NAMES = (*_TIME_WORDS, *(f"{word}_{unit}" for word in _TIME_WORDS for unit in SECONDS_BY_UNIT))
-_ENDS_NAMES = ("episode_ends", "episode_end", "ends", "episode_lengths")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignalKeys:
-    """Keys of the arrays that are signals.
-
-    Attributes:
-        state: Arrays that make up the state, in order.
-        action: Arrays that make up the action, in order.
-        reward: Array of one number per step, or "".
-        time: Array of the time of each step, or "".
-        ends: Array that cuts the rows into episodes, or "".
-    """
-
-    state: tuple[str, ...] = ()
-    action: tuple[str, ...] = ()
-    reward: str = ""
-    time: str = ""
-    ends: str = ""
-
-
-def guess_array_roles(widths: Mapping[str, int], ends: str = "") -> SignalKeys:
-    """Roles by names: "obs/qpos" is the state, "actions_i" the action.
-
-    Args:
-        widths: Numbers per step of each array that can be a signal, by key; levels of a key are parted by "/".
-        ends: Array that cuts the rows into episodes, or "".
-    """
-    action = _matching_keys(widths, _ACTION_NAMES, _ACTION_PARTS)
-    rest = [key for key in widths if key not in action]
-    singles = [key for key in rest if widths[key] == 1]
-    time = _matching_keys(singles, _TIME_NAMES, ())
-    reward = _matching_keys(singles, _REWARD_NAMES, ())
-    state = _matching_keys([key for key in rest if key not in (*time, *reward)], _STATE_NAMES, _STATE_PARTS)
-    return SignalKeys(state=state, action=action, reward="".join(reward), time="".join(time), ends=ends)
-
-
-def natural_key(text: str) -> tuple[tuple[int, str], ...]:
-    """Sort key under which "demo_10" comes after "demo_2"."""
-    parts = re.findall(r"\d+|\D+", text)
-    # Python refuses to convert numbers of more than 4,300 digits.
-    return tuple((int(part[:_MOST_DIGITS]), "") if part.isdecimal() else (-1, part) for part in parts)
-
-
-def match_labels(pattern: str, labels: Iterable[str]) -> list[str]:
-    """The labels that match a pattern with wildcards, or a regular expression after "re:"."""
-    if pattern.startswith("re:"):
-        expression = re.compile(pattern.removeprefix("re:"))
-        return [label for label in labels if expression.fullmatch(label)]
-    return [label for label in labels if fnmatchcase(label, pattern)]
-
-
-def choose_complete_labels(choices: Sequence[Sequence[str]], labels: Iterable[str]) -> list[str]:
-    """The labels of the first choice that is complete, else of the first of which some are there."""
-    ordered = sorted(labels, key=natural_key)
-    matches = [[match_labels(pattern, ordered) for pattern in choice] for choice in choices]
-    best = next((parts for parts in matches if all(parts)), None) or next(filter(any, matches), [])
-    return [label for part in best for label in part]
-
-
-def find_episode_ends_array(keys: Iterable[str]) -> str:
-    """The array that seems to cut the rows into episodes, by its name; "" for none."""
-    return "".join(_matching_keys(list(keys), _ENDS_NAMES, ()))
-
-
-def _matching_keys(keys: Collection[str], names: tuple[str, ...], parts: tuple[str, ...]) -> tuple[str, ...]:
-    """The key that ends with the first of the names that occurs, else all keys of the first pattern that matches."""
-    for name in names:
-        for key in keys:
-            if key.rpartition("/")[2].lower() == name:
-                return (key,)
-    for pattern in parts:
-        matches = tuple(key for key in keys if re.fullmatch(pattern, key.lower()))
-        if matches:
-            return matches
-    return ()
 
 
 def unknown_family_error(where: str, arrays: Iterable[SourceArray]) -> SourceError:
@@ -444,9 +185,10 @@ def list_arrays(reader: ArrayRowReader, roles: SignalKeys) -> Iterator[SourceArr
             )
         elif key not in reader.images:
             note = reader.unused.get(key, "").removeprefix("is not stored").strip(" ()")
+            is_kept = key in reader.fields or key in reader.depth
             note = note or ("field of the metadata" if key in reader.fields else "")
-            note = "depth, kept by reference" if key in reader.depth else note
-            yield SourceArray(key=key, use=uses.get(key, "unused"), shape=shape, dtype=dtype, note=note)
+            use = uses.get(key, "kept" if is_kept else "unused")
+            yield SourceArray(key=key, use=use, shape=shape, dtype=dtype, note=note)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -519,13 +261,15 @@ class ArrayFormat:
     find_videos: Callable[[ArrayEntry, ArrayRowReader], list[Camera]] | None = None
 
 
-def list_array_entries(entry: ArrayEntry, ends: Sequence[int]) -> list[ArrayEntry]:
-    """The episodes of a file by the steps at which they end; the file itself where there is no end."""
-    spans = enumerate(zip((0, *ends), ends, strict=False))
-    return [
-        replace(entry, key=f"{entry.key}/{number}", number=number, start=start, stop=stop)
-        for number, (start, stop) in spans
-    ] or [entry]
+def list_array_items(entry: ArrayEntry, ends: EpisodeEnds, array_format: ArrayFormat) -> Iterator[Item]:
+    """The episodes of a file by where they end, the file itself where there is no end; and rows after the last one."""
+    entry = replace(entry, ends_key=ends.key)
+    for number, (start, stop) in enumerate(zip((0, *ends.ends), ends.ends, strict=False)):
+        part = replace(entry, key=f"{entry.key}/{number}", number=number, start=start, stop=stop)
+        yield make_array_item(part, array_format)
+    if not ends.ends:
+        yield make_array_item(entry, array_format)
+    yield from ends.items_of_unread_rows(entry, entry.path)
 
 
 def make_array_item(entry: ArrayEntry, array_format: ArrayFormat) -> Item:
@@ -533,18 +277,6 @@ def make_array_item(entry: ArrayEntry, array_format: ArrayFormat) -> Item:
     load = functools.partial(load_array_episode, entry, array_format)
     location = entry.path if entry.number is None else f"{entry.path}, episode {entry.number}"
     return Item(episode_id=entry.episode_id, location=location, load=load, key=entry.key)
-
-
-def read_ends(array: Any, where: str, *, must_rise: bool) -> tuple[int, ...]:
-    """The steps at which the episodes of a file end. Raises SourceError for anything else than whole numbers."""
-    if not array.size:
-        raise SourceError("episode_ends lists no episode", f"{where} is empty")
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise SourceError("episode_ends is no list of whole numbers", f"{where}: {array.dtype} {array.shape}")
-    ends = tuple(array[:].tolist())
-    if must_rise and (list(ends) != sorted(set(ends)) or ends[0] <= 0):
-        raise SourceError("episode_ends does not rise", f"{where} is {list(ends[:10])!s}")
-    return ends
 
 
 def load_array_episode(entry: ArrayEntry, array_format: ArrayFormat) -> Record:
@@ -588,7 +320,7 @@ def load_array_episode(entry: ArrayEntry, array_format: ArrayFormat) -> Record:
         cameras=tuple(cameras),
         success=row.success,
         success_source=row.success_source,
-        metadata=add_depth(row.metadata, depth),
+        metadata=add_missing_cameras(add_depth(row.metadata, depth), reader.missing),
         # Only images in arrays are promised to be one per step; videos beside them have separate clocks.
         frame_pairing="index"
         if all(camera.media.kind == array_format.kind for camera in cameras)
@@ -614,7 +346,7 @@ def _read_members(
     for key, member in members.items():
         array = member.array
         if array is None:
-            reader.warnings[f"{entry.prefix}{key} is not stored (it is no array)"] = None
+            reader.warnings[NotRead(f"{entry.prefix}{key} is not stored (it is no array)")] = None
         elif isinstance(array, SourceError):
             reader.leave_out(key, f"is not stored ({array.reason})")
         elif array.dtype.kind in "SU" or not array.ndim:
@@ -646,32 +378,14 @@ def _read_rows(entry: ArrayEntry, reader: ArrayRowReader, key: str, array: Any, 
 
 
 def _count_steps(entry: ArrayEntry, members: Mapping[str, ArrayMember]) -> int:
-    """Steps of an episode: the rows of its action, else of its state, else the most frequent number of rows.
-
-    The observations may have one row more than there are actions. Raises SourceError for no array with rows.
-    """
-    rows = {
-        key: member.array.shape[0]
-        for key, member in members.items()
-        if member.array is not None
-        and not isinstance(member.array, SourceError)
-        and member.array.ndim
-        and member.array.dtype.kind in "biuf"
-    }
-    roles = guess_array_roles(dict.fromkeys(rows, 2))
-    slices = (*entry.spec.action, *entry.spec.state) if entry.spec else ()
-    keys = [key for key in (*(part.key for part in slices), *roles.action, *roles.state) if rows.get(key)]
-    if keys:
-        return int(rows[keys[0]])
-    counts = Counter(count for count in rows.values() if count > 0)
-    if not counts:
-        arrays = ", ".join(
-            f"{key} ({member.array})"[:200]
-            for key, member in members.items()
-            if isinstance(member.array, SourceError)
-        )
-        raise SourceError("episode holds no array with rows", f"{entry.path}: {arrays or 'there is none'}")
-    return int(max(counts.items(), key=lambda pair: (pair[1], pair[0]))[0])
+    """Steps of an episode by the rows of its arrays. Raises SourceError for none."""
+    arrays = {key: member.array for key, member in members.items()}
+    rows = count_array_rows(arrays)
+    if not (key := find_steps_key(rows, entry.spec)):
+        unread = (f"{key} ({array})"[:200] for key, array in arrays.items() if isinstance(array, SourceError))
+        empty = ", ".join([*unread, *(name for name, count in rows.items() if not count)])
+        raise SourceError("episode holds no step", f"{entry.path}: no row in {empty or 'any array'}")
+    return rows[key]
 
 
 def _choose_roles(entry: ArrayEntry, reader: ArrayRowReader) -> SignalKeys:

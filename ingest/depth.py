@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ares.episode import DEPTH_CAMERAS, Json
+from ares.episode import DEPTH_CAMERAS, Json, NotRead
 from ares.errors import SourceError
 from ares.input import decode_deep_image, read_input
 from ares.media import HOLDS_DEPTH
@@ -138,13 +138,13 @@ def find_depth_of_files(
     try:
         if not ("depth" in name.lower() or is_deep_image(first)):
             if is_tiff:
-                warnings[f"camera {name} is left out: TIFF of 8 bits is not read"] = None
+                warnings[NotRead(f"camera {name} is left out: TIFF of 8 bits is not read")] = None
             return {} if is_tiff else None
         pictures = [
             decode_depth(read_input(str(folder / names[n]), _LARGEST_BYTES)) for n in sampled_rows(len(names))
         ]
     except SourceError as error:
-        warnings[f"camera {name} left out: {error.reason}"] = None
+        warnings[NotRead(f"camera {name} left out: {error.reason}")] = None
         return {}
     warnings[f"camera {name} left out: {HOLDS_DEPTH}"] = None
     return describe_depth(pictures, {"path": f"{folder}/", "key": prefix}, frames=len(names))

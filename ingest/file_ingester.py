@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ares.episode import Camera, Json, Record, Signal, Trajectory
 from ares.errors import PluginError, SourceError
 from ares.io import FolderEntries, absolute_path, folder_name, is_url, relative_path, walk_folders
-from ingest.base import (
+from ares_ingest.base import (
     EpisodeEntry,
     FolderClaim,
     FolderIngester,
@@ -22,8 +22,8 @@ from ingest.base import (
     SourceOptions,
     make_episode,
 )
-from ingest.files import describe_camera, hash_media_files, probe_once, whole_video
-from ingest.signals import compute_step_times
+from ares_ingest.files import describe_camera, hash_media_files, probe_once, whole_video
+from ares_ingest.signals import compute_step_times
 
 if TYPE_CHECKING:
     import numpy as np

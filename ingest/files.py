@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ares.episode import MISSING_CAMERAS, UNREAD, Camera, Json, MediaRef, Role
+from ares.episode import CUT_CAMERA, MISSING_CAMERAS, UNREAD, Camera, Json, MediaRef, Role
 from ares.errors import AresError, SourceError
 from ares.input import TABLE_SUFFIXES, parse_json, read_input
-from ares.io import FileState, describe_os_error, file_state, walk_folders
+from ares.io import FileState, describe_os_error, file_state, is_url, walk_folders
 from ares.media import VideoInfo, fingerprint_blocks, probe_video
-from ingest.base import call_ingester_safely
-from ingest.source_words import guess_camera_role
+from ares_ingest.guarded_loading import call_ingester_safely
+from ares_ingest.source_words import guess_camera_role
 
 if TYPE_CHECKING:
     from ares.input import ImageInfo
-    from ingest.base import Source
+    from ares_ingest.base import Source
 
 
 def read_json_object(path: Path, parse: Callable[[bytes], Any] | None = None) -> dict[str, Any]:
@@ -41,6 +42,11 @@ def read_json_object(path: Path, parse: Callable[[bytes], Any] | None = None) ->
     if not isinstance(document, dict):
         raise SourceError(f"{path.name} is not a JSON object", f"{path}: {type(document).__name__}")
     return document
+
+
+def stamp_files(paths: Iterable[str]) -> list[FileState]:
+    """Size and version of local files that describe a record, of those that are there."""
+    return [file_state(path) for path in paths if not is_url(path) and os.path.isfile(path)]  # noqa: PTH113
 
 
 def hash_media_files(paths: Iterable[str]) -> str:
@@ -122,6 +128,10 @@ def describe_camera(
         flags: What is wrong with its pixels.
         role: Where it looks from; guessed from the name where None.
     """
+    if isinstance(info, VideoInfo) and info.is_truncated:
+        # An episode whose frames end before the cut has all of them.
+        is_cut = media.stop_seconds > info.duration_seconds - 1.5 / info.rate_hz
+        flags = (*flags, CUT_CAMERA) if is_cut else flags
     return Camera(
         name=name,
         role=role or guess_camera_role(name),
@@ -153,9 +163,21 @@ def find_label_files(source: Source) -> list[Path]:
     return sorted(paths)
 
 
+def find_tables_above(source: Source) -> list[Path]:
+    """The tables directly in the folder that holds that of a dataset; none where there are many, or at a URL."""
+    folder = Path(source.folder)
+    try:
+        # The folder may lie above what is ingested, of which alone the listings are known.
+        names = os.listdir(folder.parent) if source.folder and folder.is_dir() else []  # noqa: PTH208
+    except OSError:
+        return []
+    tables = sorted(folder.parent / name for name in names if name.lower().endswith(TABLE_SUFFIXES))
+    return tables if len(tables) <= _MOST_LABEL_FILES else []
+
+
 def _list_dataset_files(source: Source) -> frozenset[str]:
-    call = partial(call_ingester_safely, source.format, lambda: list(source.files()), source.folder)
-    return frozenset(file.path for file in call(source.follow_links))
+    files = call_ingester_safely(source.format, lambda: list(source.files()), source.folder)
+    return frozenset(file.path for file in files)
 
 
 def _find_documents(folder: str) -> Iterator[list[Path]]:

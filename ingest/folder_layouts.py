@@ -11,7 +11,7 @@ from typing import Any
 
 from ares.input import read_yaml
 
-_FOLDER = Path(__file__).parent / "specs" / "folders"
+_FOLDER = Path(__file__).resolve().parent / "specs" / "folders"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from ares.input import (
     read_table,
     read_yaml,
 )
-from ingest.source_words import COLUMN_NAMES, OUTCOME_WORDS, parse_outcome
+from ares_ingest.source_words import COLUMN_NAMES, OUTCOME_WORDS, parse_outcome
 
 # Columns of a table of labels with a meaning; all others are kept as they are.
 SUCCESS, INSTRUCTION, SPLIT = "success", "instruction", "split"
@@ -37,7 +37,7 @@ _LABEL_COLUMNS = TableColumns(
     either=tuple((name,) for name in _KNOWN_FIELDS),
     renames={
         **{name: stated for name, stated in SPAN_COLUMNS.renames.items() if stated == "episode"},
-        **dict.fromkeys((*COLUMN_NAMES["episode"], *COLUMN_NAMES["video"]), "episode"),
+        **dict.fromkeys((*COLUMN_NAMES["episode"], *COLUMN_NAMES["video"], "trial", "demo"), "episode"),
         **dict.fromkeys(COLUMN_NAMES["success"], SUCCESS),
         **dict.fromkeys(COLUMN_NAMES["instruction"], INSTRUCTION),
     },
@@ -98,6 +98,13 @@ def read_label_file(path: Path, names: EpisodeNames) -> LabelFile:
     return LabelFile(warnings=(f"{says} {columns}",))
 
 
+def may_label_episodes(path: Path, names: EpisodeNames) -> bool:
+    """Whether one of the first rows of a table has the name of an episode, not just a number. Raises SourceError."""
+    rows = islice(read_table(path, _ANY_COLUMNS), _PEEKED_ROWS) if _may_name_episodes(path) else ()
+    cells = (cell for _, row in rows if isinstance(row, dict) for cell in row.values())
+    return any(names.find_text(cell) for cell in cells if not str(cell).isdecimal())
+
+
 def _may_name_episodes(path: Path) -> bool:
     """Whether a table may be about episodes: Parquet files, which mostly hold data, by their columns."""
     if path.suffix.lower() != ".parquet":
@@ -114,17 +121,32 @@ def _read_table_file(path: Path, names: EpisodeNames) -> LabelFile:
     if not SPAN_COLUMNS.fault(present):
         return LabelFile(spans=read_span_file(path))
     meant = _columns_meant(first, names)
-    if "episode" in present and meant is not SPAN_COLUMNS:
-        file = _read_label_table(path)
-        is_known = not present.keys().isdisjoint(_KNOWN_FIELDS)
+    renames = _known_names(first, names) if meant is not SPAN_COLUMNS else {}
+    if "episode" in renames.values():
+        file = _read_label_table(path, renames)
+        is_known = not {*renames.values()}.isdisjoint(_KNOWN_FIELDS)
         if is_known or any(names.find_text(row.name) for row in file.rows):
-            labels = (name for name in present if _is_label(name, first))
-            advice = _LABEL_COLUMNS.advice(labels, present)
-            kept = f"{path.name} has columns kept as metadata.labels, which a spec can name{advice}"
-            return replace(file, warnings=(*file.warnings, kept) if advice else file.warnings)
+            return file
     if meant is None:
         return LabelFile()
     return LabelFile(warnings=(f"{path.name} is not read: {meant.fault(present)}",))
+
+
+def _known_names(rows: Sequence[Mapping[str, Any]], names: EpisodeNames) -> dict[str, str]:
+    """The stated name of each column that has one: a column of that name, else the first with another name for it."""
+    renames: dict[str, str] = {}
+    for stated in ("episode", *_KNOWN_FIELDS):
+        for name in dict.fromkeys(name for row in rows for name in row):
+            means = _LABEL_COLUMNS.rename_of(name) == stated
+            is_sure = name == stated or (
+                any(names.find(row.get(name)) for row in rows)
+                if stated == "episode"
+                else _is_label(name, rows)
+            )
+            if means and is_sure and (name == stated or stated not in renames.values()):
+                renames = {column: other for column, other in renames.items() if other != stated}
+                renames[name] = stated
+    return renames
 
 
 def _are_of_spans(present: Iterable[str]) -> bool:
@@ -180,10 +202,12 @@ def _columns_meant(rows: Sequence[Mapping[str, Any]], names: EpisodeNames) -> Ta
     return None
 
 
-def _read_label_table(path: Path) -> LabelFile:
-    """The rows of a table of labels."""
+def _read_label_table(path: Path, renames: Mapping[str, str]) -> LabelFile:
+    """The rows of a table of labels, whose columns have other names."""
     rows, wrong, unnamed = list[LabelRow](), 0, 0
     for _, row in read_table(path, _ANY_COLUMNS):
+        if not isinstance(row, SourceError):
+            row = {renames.get(key, key): cell for key, cell in row.items()}
         name = None if isinstance(row, SourceError) else row.get("episode")
         if isinstance(row, SourceError):
             wrong += 1

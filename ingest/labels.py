@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,18 +18,16 @@ from ares.input import (
     is_table,
     locate_spans,
     match_spans_to_episodes,
-    open_input,
     parse_spans,
     read_span_file,
-    rename_text,
 )
-from ingest.base import GuardedItems, Item, Source, SourceFile, known_error
-from ingest.files import find_label_files
-from ingest.label_files import INSTRUCTION, SPLIT, SUCCESS, LabelRow, read_label_file
-from ingest.source_words import distinct_texts, parse_outcome
+from ares_ingest.base import Item, Source, SourceFile, stamp_labels
+from ares_ingest.files import find_label_files, find_tables_above
+from ares_ingest.guarded_loading import GuardedItems
+from ares_ingest.label_files import INSTRUCTION, SPLIT, SUCCESS, LabelRow, may_label_episodes, read_label_file
+from ares_ingest.outcomes import LABELS
+from ares_ingest.source_words import describe_table, distinct_texts, is_outcome_word, parse_outcome
 
-# Field of the metadata: what files of labels say of an episode in fields of unknown meaning.
-LABELS = "labels"
 # Field of the metadata that holds the parts of an episode.
 SUBTASKS = "subtasks"
 _CONTRADICTION = "a file of labels contradicts the outcome of the source, which is kept"
@@ -79,14 +77,15 @@ class FileTally:
         """One line for each kind, with a count and examples."""
         if self.unknown:
             unknown = count_of(len(self.unknown), "episode")
-            yield f"{self.name} names {unknown} that are not here ({_some_of(self.unknown)})"
+            are = "is" if len(self.unknown) == 1 else "are"
+            yield f"{self.name} names {unknown} that {are} not here ({_some_of(self.unknown)})"
         if self.repeated:
             count = f"{self.name} names {count_of(len(self.repeated), 'episode')} twice"
             yield f"{count} with different values, which are not read ({_some_of(self.repeated)})"
         for column, values in self.no_outcome.items():
             shown = _some_of(dict.fromkeys(values))
             values_are = count_are(len(values), "value", f"{column} in {self.name}")
-            yield f"{values_are} no outcome ({shown}): kept as metadata.{LABELS}"
+            yield f"{values_are} no outcome ({shown}): kept as metadata"
 
 
 def _some_of(values: Iterable[str]) -> str:
@@ -94,67 +93,45 @@ def _some_of(values: Iterable[str]) -> str:
     return ", ".join(texts[:_MOST_SHOWN]) + (", ..." if len(texts) > _MOST_SHOWN else "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatedSpans:
-    """What a spec says of spans of episodes.
-
-    Attributes:
-        path: Path of a file of spans, or "".
-        new_texts: New texts of spans by old ones.
-    """
-
-    path: str = ""
-    new_texts: Mapping[str, str] = field(default_factory=dict)
-
-
-NO_SPANS = StatedSpans()
-
-
 def open_with_labels(
     open_sources: Callable[[], list[Source]],
     sources: list[Source] | None = None,
-    stated: StatedSpans = NO_SPANS,
+    spans: str = "",
 ) -> list[Source]:
     """The sources of a dataset, whose episodes have what files of labels say of them.
 
     Args:
         open_sources: Opens them; called again to list the episodes, where there may be such files.
         sources: What it has returned, where it was called before.
-        stated: What a spec says of spans.
+        spans: Path of a file of spans that the spec names, or "".
 
     Raises what opening raises, and SourceError for a file of spans that the spec names and that cannot be read.
     """
     sources = open_sources() if sources is None else sources
     for number, source in enumerate(sources):
         paths = find_label_files(source)
-        if paths or stated.path:
+        above = find_tables_above(source)
+        if paths or spans or above:
             listed = GuardedItems(open_sources()[number])
-            source = add_labels(source, [item.key for item in listed if item.key], paths, stated)
-        if stated.new_texts:
-            source = replace(
-                source,
-                items=_renamed_items(source.items, stated.new_texts),
-                segments_stamp=_stamp_texts(source.segments_stamp, repr(sorted(stated.new_texts.items()))),
-            )
+            keys = [item.key for item in listed if item.key]
+            source = _warn_of_tables_above(add_labels(source, keys, paths, spans), keys, above)
         sources[number] = source
     return sources
 
 
-def add_labels(
-    source: Source, keys: Sequence[str], paths: Sequence[Path], stated: StatedSpans = NO_SPANS
-) -> Source:
+def add_labels(source: Source, keys: Sequence[str], paths: Sequence[Path], spans: str = "") -> Source:
     """The source with what files say of its episodes.
 
     Args:
         source: The source.
         keys: Keys of its episodes.
         paths: Files that may hold labels.
-        stated: What a spec says of spans.
+        spans: Path of a file of spans that the spec names, or "".
 
     Raises SourceError for a file of spans that the spec names and that cannot be read.
     """
     labels = _LabelCollector(source, keys)
-    named = Path(stated.path) if stated.path else None
+    named = Path(spans) if spans else None
     if named is not None:
         labels.add_spans(named, read_span_file(named))
     for path in paths if keys else ():
@@ -165,24 +142,21 @@ def add_labels(
     return replace(
         source,
         files=partial(_files_with, source.files, labels.used),
-        items=_label_items(source.items, labels.by_key),
+        items=_label_items(source.items, labels),
+        describe_tables=lambda: (*source.describe_tables(), *labels.described),
         warnings=(*source.warnings, *labels.warnings),
-        segments_stamp=_stamp_texts(source.segments_stamp, *labels.stamps),
     )
 
 
-def _hash_content(path: Path) -> str:
-    digest = hashlib.blake2b(digest_size=8)
-    with open_input(str(path)) as file:
-        for block in iter(partial(file.read, 2**20), b""):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _stamp_texts(*texts: str) -> str:
-    """A hash of some texts that are not empty; "" for none."""
-    stated = [text for text in texts if text]
-    return hashlib.blake2b(repr(stated).encode(), digest_size=8).hexdigest() if stated else ""
+def _warn_of_tables_above(source: Source, keys: Sequence[str], tables: Sequence[Path]) -> Source:
+    """The source; with a warning for each table above its folder that is about it. Names of others may be equal."""
+    names, warnings = EpisodeNames(keys), list[str]()
+    for path in tables:
+        with suppress(AresError):
+            if may_label_episodes(path, names):
+                says = f"{path.name} above its folder names its episodes and is not read"
+                warnings.append(f"{says}: move it to {source.folder}")
+    return replace(source, warnings=(*source.warnings, *warnings))
 
 
 class _LabelCollector:
@@ -191,13 +165,21 @@ class _LabelCollector:
     Args:
         source: The source.
         keys: Keys of its episodes.
+
+    Attributes:
+        by_key: What they say, by key of the episode.
+        warnings: What is wrong with them.
+        used: Those that name episodes.
+        described: What the rows of each table hold, in a line.
+        is_whole: Whether each that names episodes could be read.
     """
 
     def __init__(self, source: Source, keys: Sequence[str]) -> None:
         self._folder = source.folder
         self._names = EpisodeNames(keys)
         self.by_key: dict[str, EpisodeLabels] = {}
-        self.warnings, self.used, self.stamps = list[str](), list[SourceFile](), list[str]()
+        self.warnings, self.used = list[str](), list[SourceFile]()
+        self.is_whole, self.described = True, list[str]()
 
     def add_file(self, path: Path) -> None:
         """Add what a file beside the episodes says; nothing for one about anything else."""
@@ -206,6 +188,7 @@ class _LabelCollector:
         except AresError as error:
             if is_table(path) or path.suffix.lower() == ".json":
                 self.warnings.append(f"{path.name} beside the episodes cannot be read: {error.reason}")
+                self.is_whole = False
             return
         self.warnings += file.warnings
         if file.spans is not None:
@@ -217,10 +200,10 @@ class _LabelCollector:
         """Add the spans of a file; those that name no episode here are counted."""
         matched = match_spans_to_episodes(file, self._names.find)
         self.used.append(SourceFile(path=str(path), use="metadata"))
-        self.stamps.append(_hash_content(path))
         names = {span.names for span in file.spans}
         if reason := self._names.reason_shifted(name for span_names in names for name in span_names):
             self.warnings.append(f"{path.name} {reason}")
+            self.is_whole = False
             return
         self.warnings += file.tally.lines()
         added = {key: EpisodeLabels(spans=tuple(spans)) for key, spans in matched.items()}
@@ -230,9 +213,13 @@ class _LabelCollector:
         self.used.append(SourceFile(path=str(path), use="metadata"))
         if reason := self._names.reason_shifted(row.name for row in rows):
             self.warnings.append(f"{path.name} {reason}")
+            self.is_whole = False
             return
         tally = FileTally(name=path.relative_to(self._folder).as_posix())
-        self.by_key = _merge_labels(self.by_key, _labels_of_file(rows, self._names, tally), tally)
+        values = _labels_of_file(rows, self._names, tally)
+        ends = ((bool(part.texts), part.success, part.others.get(SUCCESS)) for part in values.values())
+        self.described.append(describe_table(tally.name, ends))
+        self.by_key = _merge_labels(self.by_key, values, tally)
         self.warnings += tally.lines()
 
 
@@ -275,7 +262,7 @@ def _read_fields(fields: Mapping[str, Json], tally: FileTally) -> EpisodeLabels:
     success = None if isinstance(outcome, list | Mapping) else parse_outcome(outcome)
     if success is not None:
         del others[SUCCESS]
-    elif outcome is not None:
+    elif outcome is not None and not is_outcome_word(outcome):
         tally.no_outcome.setdefault(SUCCESS, []).append(str(outcome))
     texts = instruction if isinstance(instruction, list) else [instruction]
     if _are_texts(texts):
@@ -323,18 +310,20 @@ def _merge_labels(
     return merged
 
 
-def _label_items(items: Iterable[Item], by_key: Mapping[str, EpisodeLabels]) -> Iterator[Item]:
+def _label_items(items: Iterable[Item], collected: _LabelCollector) -> Iterator[Item]:
+    """The items with their labels; where a file could not be read, none is read again for what it lacks."""
+    is_known = bool(collected.used) and collected.is_whole
     for item in items:
-        labels = by_key.get(item.key)
-        if labels is None or known_error(item) is not None:
-            yield item
-        else:
-            yield replace(item, load=partial(load_with_labels, item.load, labels))
+        labels = collected.by_key.get(item.key)
+        if is_known:
+            values = labels or EpisodeLabels()
+            words = (values.success, values.texts, values.split, values.spans, values.others)
+            item = replace(item, label_stamp=stamp_labels(item.label_stamp, *words))
+        yield item if labels is None else item.with_change(partial(label_record, labels=labels))
 
 
-def load_with_labels(load: Callable[[], Record], labels: EpisodeLabels) -> Record:
-    """Read a record and give it its labels. Raises SourceError as reading does."""
-    record = load()
+def label_record(record: Record, labels: EpisodeLabels) -> Record:
+    """The record with its labels."""
     episode = _add_episode_labels(record.episode, labels)
     is_contradicted = labels.success is not None and episode.success is not labels.success
     warnings = (*record.warnings, _CONTRADICTION) if is_contradicted else record.warnings
@@ -382,27 +371,13 @@ def segment_subtasks(record: Record) -> Record:
     return add_segments(replace(record, warnings=warnings), file.spans, f"{SUBTASKS} of the spec")
 
 
-def _renamed_items(items: Iterable[Item], new_texts: Mapping[str, str]) -> Iterator[Item]:
-    for item in items:
-        is_failing = known_error(item) is not None
-        yield item if is_failing else replace(item, load=partial(load_renamed, item.load, new_texts))
-
-
-def load_renamed(load: Callable[[], Record], new_texts: Mapping[str, str]) -> Record:
-    """Read a record whose segments have new texts; the old ones stay as "source_text". Raises as reading does."""
-    record = load()
-    segments = []
-    for segment in record.segments:
-        text, fields = rename_text(segment.text, segment.fields, new_texts)
-        segments.append(replace(segment, text=text, fields=fields))
-    return replace(record, segments=tuple(segments))
-
-
 def _add_episode_labels(episode: Episode, labels: EpisodeLabels) -> Episode:
     """The episode; what its record says stays."""
     instructions = distinct_texts([*episode.instructions, *labels.texts])
     metadata = dict(episode.metadata)
-    if labels.others:
+    if labels.others and episode.format == "video":  # as of a table that names the files of videos
+        metadata = {**labels.others, **metadata}
+    elif labels.others:
         metadata.setdefault(LABELS, dict(labels.others))
     is_known = episode.success is not None or labels.success is None
     return replace(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from ares.checks import missing_cameras
 from ares.console import count_of
 from ares.episode import (
+    INTERVENTION,
     MISSING_CAMERAS,
+    SIGNAL_TYPES,
     ArrayUse,
     Camera,
     Episode,
@@ -25,26 +27,20 @@ from ares.episode import (
 )
 from ares.errors import AresError, PluginError, SourceError
 from ares.registry import did_you_mean
-from ingest.base import (
-    MISSING,
-    Ingester,
-    Item,
-    Source,
-    SourceOptions,
-    call_ingester_safely,
-    names_that_state_outcome,
-    outcome_in_path,
-)
-from ingest.files import add_missing_cameras
-from ingest.labels import SUBTASKS, open_with_labels, segment_subtasks
-from ingest.signals import numbered_names, spread_names
-from ingest.source_words import distinct_texts, guess_camera_role, parse_outcome
+from ares_ingest.base import MISSING, Ingester, Item, Source, SourceOptions
+from ares_ingest.files import add_missing_cameras
+from ares_ingest.guarded_loading import call_ingester_safely
+from ares_ingest.labels import SUBTASKS, open_with_labels, segment_subtasks
+from ares_ingest.outcomes import OUTCOME, OUTCOME_SHARE
+from ares_ingest.path_outcome import names_that_state_outcome, outcome_in_path
+from ares_ingest.signals import numbered_names, spread_names
+from ares_ingest.source_words import distinct_texts, guess_camera_role, is_outcome_word, parse_outcome
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ingest.spec import CameraSpec, DatasetSpec, SliceSpec, TextSpec
+    from ares_ingest.spec import CameraSpec, DatasetSpec, SliceSpec, TextSpec
 
 
 # What a reader says of how the pictures of an episode are stored; a spec that states their `turn` answers it.
@@ -88,6 +84,28 @@ def _arrays_of_signal(record: Record, use: ArrayUse, name: str, signal: Signal) 
     return [SourceArray(key=name or use, use=use, name=name, shape=signal.values.shape, dtype="float32")]
 
 
+def add_signal_types(record: Record) -> Record:
+    """The record with the key, dtype and shape that its source has for further signals, where a record has others."""
+    described: dict[str, Json] = {}
+    for name, signal in record.trajectory.extra.items():
+        parts = _arrays_of_signal(record, "extra", name, signal)
+        stored = (name, "float32", signal.values.shape[1:])
+        # A signal of another name is what a reader or a spec made of the array.
+        is_array = len(parts) == 1 and f".{parts[0].key}".replace("/", ".").endswith(
+            f".{name}".replace("/", ".")
+        )
+        if is_array and (parts[0].key, parts[0].dtype, parts[0].shape[1:]) != stored:
+            described[name] = {
+                "key": parts[0].key,
+                "dtype": parts[0].dtype,
+                "shape": list(parts[0].shape[1:]),
+            }
+    if not described or SIGNAL_TYPES in record.episode.metadata:
+        return record
+    metadata = {**record.episode.metadata, SIGNAL_TYPES: described}
+    return replace(record, episode=replace(record.episode, metadata=metadata))
+
+
 def read_signals_by_key(record: Record) -> dict[str, Signal]:
     """(T, D) of each array of the signals, with the names of its numbers."""
     signals: dict[str, Signal] = {}
@@ -102,7 +120,7 @@ def read_signals_by_key(record: Record) -> dict[str, Signal]:
 
 def make_full_slices(record: Record, use: ArrayUse, name: str = "") -> tuple[SliceSpec, ...]:
     """The slices of which a signal of the record is made: all numbers of each of its arrays."""
-    from ingest.spec import SliceSpec
+    from ares_ingest.spec import SliceSpec
 
     signals = read_signals_by_key(record)
     return tuple(
@@ -123,7 +141,7 @@ def apply_spec_signals(record: Record, spec: DatasetSpec) -> Trajectory:
 
     Raises SourceError where the spec names an array that does not exist, or more numbers than it has.
     """
-    from ingest.spec import SliceSpec
+    from ares_ingest.spec import SliceSpec
 
     signals = read_signals_by_key(record)
     arrays = {array.key: array for array in signal_arrays(record)}
@@ -254,7 +272,7 @@ def apply_spec_instructions(episode: Episode, spec: DatasetSpec) -> tuple[str, .
 
 
 def _texts_of_part(part: str | TextSpec, episode: Episode) -> Iterator[str]:
-    from ingest.spec import TextSpec
+    from ares_ingest.spec import TextSpec
 
     if isinstance(part, TextSpec):
         yield find_spec_text(part, episode.source)
@@ -298,7 +316,7 @@ def apply_spec_outcome(
             if spec.success in signals
             else parse_outcome(find_field(episode.metadata, spec.success))
         )
-        if success is None:
+        if success is None and not is_outcome_word(find_field(episode.metadata, spec.success)):
             warnings.append(f"outcome {spec.success} is neither success nor failure")
         return success, spec.success if success is not None else "", warnings
     if spec.success and spec.success != episode.success_source:
@@ -329,6 +347,8 @@ def apply_spec(record: Record, spec: DatasetSpec, *, sets_rate: bool = False) ->
         SourceError: The spec names an array that the record lacks, or more numbers than it has.
     """
     trajectory = apply_spec_signals(record, spec)
+    if flag := read_signals_by_key(record).get(spec.intervention):
+        trajectory = replace(trajectory, extra={**trajectory.extra, INTERVENTION: flag})
     cameras, camera_warnings = _map_cameras(record, spec)
     success, success_source, outcome_warnings = apply_spec_outcome(
         record.episode, read_signals_by_key(record), spec
@@ -353,6 +373,7 @@ def apply_spec(record: Record, spec: DatasetSpec, *, sets_rate: bool = False) ->
         episode = replace(episode, metadata=add_missing_cameras(metadata, kept))
     warnings = (*_open_remarks(record, spec), *camera_warnings, *outcome_warnings)
     record = replace(record, episode=episode, trajectory=trajectory, warnings=tuple(dict.fromkeys(warnings)))
+    record = replace(record, arrays=tuple(part for part in record.arrays if part.key not in spec.left_out))
     return segment_subtasks(record) if spec.subtasks else record
 
 
@@ -372,13 +393,16 @@ def add_spec_parts(episode: Episode, spec: DatasetSpec | None) -> Episode:
         find_field(episode.metadata, key) if key else None for key in (spec.split, spec.subtasks)
     )
     metadata = episode.metadata if subtasks is None else {**episode.metadata, SUBTASKS: subtasks}
+    for name, key in ((OUTCOME, spec.outcome or spec.success), (OUTCOME_SHARE, spec.outcome_share)):
+        value = find_field(episode.metadata, key) if key else None
+        metadata = metadata if value is None else {**metadata, name: value}
     is_split = isinstance(split, str | int) and not isinstance(split, bool)
     return replace(episode, split=str(split) if is_split else episode.split, metadata=metadata)
 
 
 def check_spec(record: Record, spec: DatasetSpec) -> None:
     """Raise SourceError for a key of the spec that this record does not have, and for what `apply_spec` refuses."""
-    from ingest.spec import CameraSpec
+    from ares_ingest.spec import CameraSpec
 
     episode, signals = record.episode, read_signals_by_key(record)
     arrays = {*signals, *(array.key for array in record.arrays)}
@@ -411,6 +435,9 @@ def _check_fields(spec: DatasetSpec, record: Record, arrays: set[str]) -> None:
     named = [
         *(("language", part, fields | arrays) for part in spec.language if isinstance(part, str)),
         ("success", spec.success, outcomes),
+        ("outcome", spec.outcome, fields),
+        ("outcome_share", spec.outcome_share, fields),
+        ("intervention", spec.intervention, arrays),
         ("split", spec.split, fields),
         # Those of a file of labels are segments already.
         ("subtasks", "" if record.segments else spec.subtasks, fields),
@@ -491,58 +518,46 @@ def open_with_spec(ingester: Ingester, path: str, options: SourceOptions) -> lis
 
     Raises SourceError where the spec does not fit the first record that can be read.
     """
-    from ingest.spec import read_spec, read_stated_spans
+    from ares_ingest.spec import read_spec
 
     spec = read_spec(Path(options.spec))
     require_layout_of(spec, ingester.name, options.spec)
     sets_rate = options.rate_hz is None and spec.rate_hz is not None
     options = replace(options, rate_hz=spec.rate_hz if sets_rate else options.rate_hz)
-    sources = open_with_labels(
-        functools.partial(ingester.open, path, options), stated=read_stated_spans(spec)
-    )
+    sources = open_with_labels(functools.partial(ingester.open, path, options), spans=spec.spans)
     if len(sources) > 1:
         raise SourceError("one spec for several datasets", f"{options.spec} for {len(sources)} under {path}")
-    return [_map_source(source, spec, sets_rate, options.follow_links) for source in sources]
+    return [_map_source(source, spec, sets_rate) for source in sources]
 
 
-def _map_source(source: Source, spec: DatasetSpec, sets_rate: bool, follow_links: bool) -> Source:
-    from ingest.spec import read_stated_contract, read_stated_kinematics
+def _map_source(source: Source, spec: DatasetSpec, sets_rate: bool) -> Source:
+    from ares_ingest.spec import read_stated_contract
 
     items = iter(source.items)
     first_items = list(itertools.islice(items, TRIED_RECORDS))
-    record, errors = load_first_readable_record(source.format, first_items, source.folder, follow_links)
+    record, errors = load_first_readable_record(source.format, first_items, source.folder)
     if record is not None:
         check_spec(record, spec)
     for error in errors if record is None else ():
         if isinstance(error, SourceError) and error.reason == MISSING:
             raise error
+    change = functools.partial(apply_spec, spec=spec, sets_rate=sets_rate)
     return replace(
         source,
         contract=read_stated_contract(spec),
-        kinematics=read_stated_kinematics(spec),
-        items=_map_items(itertools.chain(first_items, items), spec, sets_rate),
+        items=(item.with_change(change) for item in itertools.chain(first_items, items)),
         warnings=(*source.warnings, *(fault for fault in spec.faults if fault not in source.warnings)),
     )
 
 
-def _map_items(items: Iterator[Item], spec: DatasetSpec, sets_rate: bool) -> Iterator[Item]:
-    for item in items:
-        yield replace(item, load=functools.partial(load_with_spec, item.load, spec, sets_rate))
-
-
-def load_with_spec(load: Callable[[], Record], spec: DatasetSpec, sets_rate: bool) -> Record:
-    """Read a record and apply the spec. Raises SourceError as both do."""
-    return apply_spec(load(), spec, sets_rate=sets_rate)
-
-
 def load_first_readable_record(
-    ingester: str, items: list[Item], folder: str, follow_links: bool = False
+    ingester: str, items: list[Item], folder: str
 ) -> tuple[Record | None, list[AresError]]:
     """The first record that can be read, None where none of the first few can; and the errors of those before it."""
     errors: list[AresError] = []
     for item in items[:TRIED_RECORDS]:
         try:
-            return call_ingester_safely(ingester, item.load, folder, follow_links), errors
+            return call_ingester_safely(ingester, item.load, folder), errors
         except (SourceError, PluginError) as error:
             errors.append(error)  # the ingestion reports it
     return None, errors

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from ares.errors import AresError
 from ares.io import use_folder_listings
 from ares.jobs import IngestPlan, IngestReport, IngestRequest, open_engine
-from ingest.base import call_ingester_safely
-from ingest.discovery import OpenedDataset, discover, refuse_options_for_several
-from ingest.pipeline import find_datasets, ingest_sources
-from ingest.show_spec import show_spec
+from ares_ingest.discovery import OpenedDataset, discover, refuse_options_for_several
+from ares_ingest.guarded_loading import call_ingester_safely
+from ares_ingest.pipeline import find_datasets, ingest_sources
+from ares_ingest.show_spec import show_spec
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -60,7 +60,7 @@ def _show_dataset_spec(opened: OpenedDataset, request: IngestRequest) -> str:
     options = replace(opened.options, spec=request.spec)
     with use_folder_listings(opened.listings):
         show = partial(show_spec, opened.ingester, opened.opened_at, options)
-        return call_ingester_safely(opened.format, show, opened.path, request.follow_links)
+        return call_ingester_safely(opened.format, show, opened.path)
 
 
 def ingest(
@@ -79,18 +79,4 @@ def ingest(
 
 def plan_ingest(existing_stores: Callable[[], Stores | None], request: IngestRequest) -> IngestPlan:
     """What `ingest` would read; see `Workspace.plan_ingest`."""
-    from ares.jobs import measure_rate
-
-    stores = existing_stores()
-    plan = find_datasets(stores, request, sample=True).plan
-    if stores is None:
-        return plan
-    formats = {dataset.format for dataset in plan.datasets}
-    rates = {name: measure_rate(stores.annotations, "ingest", formats=[name]) for name in formats}
-    timed = [
-        replace(dataset, seconds=rate.seconds / rate.items * dataset.episodes, timed=rate.items)
-        if (rate := rates[dataset.format])
-        else dataset
-        for dataset in plan.datasets
-    ]
-    return replace(plan, datasets=tuple(timed))
+    return find_datasets(existing_stores(), request, sample=True).plan

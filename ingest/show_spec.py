@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from ares.console import count_of
 from ares.episode import Camera, Record, SourceArray
 from ares.errors import SourceError
-from ingest.base import Ingester, Source, SourceOptions, SpecIngester
-from ingest.labels import open_with_labels
-from ingest.mapping import TRIED_RECORDS, load_first_readable_record, make_full_slices, signal_arrays
+from ares_ingest.base import Ingester, Source, SourceOptions, SpecIngester
+from ares_ingest.labels import open_with_labels
+from ares_ingest.mapping import TRIED_RECORDS, load_first_readable_record, make_full_slices, signal_arrays
 
 if TYPE_CHECKING:
-    from ingest.spec import DatasetSpec
+    from ares_ingest.spec import DatasetSpec
 
 
 # An array of more numbers would make a line that nobody reads.
@@ -29,22 +29,24 @@ def show_spec(ingester: Ingester, path: str, options: SourceOptions) -> str:
 
     Raises SourceError where no record can be read.
     """
-    from ingest.spec import read_spec
+    from ares_ingest.spec import read_spec
 
     if isinstance(ingester, SpecIngester):
         return ingester.show_spec(path, options)
     spec = read_spec(Path(options.spec)) if options.spec else None
     sources = open_with_labels(partial(ingester.open, path, replace(options, reads_unknown=True)))
-    return "---\n".join(_source_yaml(source, spec, options.follow_links) for source in sources)
+    return "---\n".join(_source_yaml(source, spec) for source in sources)
 
 
-def _source_yaml(source: Source, spec: DatasetSpec | None, follow_links: bool) -> str:
+def _source_yaml(source: Source, spec: DatasetSpec | None) -> str:
     items = [item for item, _ in zip(source.items, range(TRIED_RECORDS), strict=False)]
-    record, errors = load_first_readable_record(source.format, items, source.folder, follow_links)
+    record, errors = load_first_readable_record(source.format, items, source.folder)
     if record is None:
         reason = errors[0] if errors else "no record"
         raise SourceError("no record can be read to tell its mapping", f"{source.dataset}: {reason}")
-    return make_record_spec_yaml(record, spec)
+    steps = count_of(record.episode.num_steps, "step")
+    gives = f"# it gives {count_of(source.total, 'episode')}, the first of them with {steps}"
+    return f"{gives}\n{make_record_spec_yaml(record, spec)}"
 
 
 def make_record_spec_yaml(record: Record, spec: DatasetSpec | None = None) -> str:
@@ -80,7 +82,7 @@ def make_record_spec_yaml(record: Record, spec: DatasetSpec | None = None) -> st
 
 def make_spec_of_reader(record: Record) -> DatasetSpec:
     """The spec by which a record is read as its reader read it."""
-    from ingest.spec import DatasetSpec
+    from ares_ingest.spec import DatasetSpec
 
     keys = {
         use: next((array.key for array in record.arrays if array.use == use), "") for use in ("time", "ends")
@@ -100,7 +102,7 @@ def make_spec_of_reader(record: Record) -> DatasetSpec:
 
 def _camera_spec(camera: Camera) -> Any:
     """The role of a camera, and its colours where they are not RGB. Its name tells it in every record."""
-    from ingest.spec import CameraSpec
+    from ares_ingest.spec import CameraSpec
 
     media = camera.media
     document = {"role": camera.role, "channels": media.channels, "turn": media.turn or None}
@@ -159,7 +161,7 @@ def _contract_comments(record: Record, spec: DatasetSpec) -> Iterator[str]:
 
 
 def _all_arrays(record: Record) -> list[SourceArray]:
-    others = [array for array in record.arrays if array.use in ("time", "ends", "unused")]
+    others = [array for array in record.arrays if array.use in ("time", "ends", "kept", "unused")]
     return [*signal_arrays(record), *others]
 
 

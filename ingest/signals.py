@@ -12,13 +12,13 @@ from ares.clock import SECONDS_BY_UNIT, TimeUnit, infer_stamp_unit, measure_cloc
 from ares.episode import ASSUMED_RATE_HZ, RateSource
 from ares.errors import SourceError
 from ares.registry import did_you_mean
-from ingest.base import MISSING
+from ares_ingest.base import MISSING
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ingest.spec import DatasetSpec
+    from ares_ingest.spec import DatasetSpec
 
 
 # A column with more numbers per step is no signal but an image, a point cloud or an embedding.

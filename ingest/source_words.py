@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from ares.console import count_of
 from ares.episode import Json, Role
 
 # First match wins: a "wrist_image_left" is a wrist camera, not a side one.
@@ -26,12 +28,19 @@ _PLACEHOLDER_TEXTS = frozenset(
     {"", "null", "none", "nan", "n/a", "na", "unknown", "no instruction", "dummy", "."}
 )
 
-# Words that state an outcome, and numbers that do where a field is known to hold one.
+# Words that state an outcome, and numbers and letters that do where a field is known to hold one.
 OUTCOME_WORDS = {
     **dict.fromkeys(("true", "success", "successful", "succeeded", "pass", "passed", "yes"), True),
     **dict.fromkeys(("false", "failure", "fail", "failed", "unsuccessful", "no"), False),
 }
-OUTCOME_NUMBERS = {"1": True, "1.0": True, "0": False, "0.0": False}
+# Words of outcomes that are neither.
+OTHER_OUTCOMES = {
+    **dict.fromkeys(
+        ("partial", "partially", "partial_success", "partially_successful", "incomplete"), "partial"
+    ),
+    **dict.fromkeys(("aborted", "abort", "cancelled", "canceled", "interrupted", "terminated"), "aborted"),
+}
+OUTCOME_NUMBERS = {"1": True, "1.0": True, "y": True, "0": False, "0.0": False, "n": False}
 
 T = TypeVar("T")
 
@@ -48,11 +57,13 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {
         *("instruction", "language_instruction", "task", "prompt", "language", "narration"),
         *("narration_text", "caption", "description", "text"),
     ),
-    "success": ("success", "is_success", "successful", "outcome", "result", "label"),
+    "success": ("success", "is_success", "successful", "succeeded", "outcome", "result", "label", "ok"),
     "robot": ("robot", "robot_type", "embodiment"),
     "split": ("split",),
     "fps": ("fps", "frame_rate", "rate_hz"),
     "start": ("start_seconds", "start_timestamp", "start_sec", "start_time", "start"),
+    "start_frame": ("start_frame", "first_frame", "frame_start", "from_frame", "begin_frame"),
+    "stop_frame": ("stop_frame", "end_frame", "last_frame", "frame_end", "frame_stop", "to_frame"),
     "stop": (
         *("stop_seconds", "end_seconds", "stop_timestamp", "end_timestamp", "end_sec", "stop_sec"),
         *("stop_time", "end_time", "stop", "end"),
@@ -63,9 +74,49 @@ _TIME_PATTERN = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?)")
 UNKNOWN_OUTCOME = "outcome is neither success nor failure: kept as metadata"
 
 
+def is_outcome_word(value: object) -> bool:
+    """Whether a value says that a task was done in part, or ended early."""
+    return normalise_name(str(value)) in OTHER_OUTCOMES or parse_share(value) not in (None, 0.0, 1.0)
+
+
+def parse_share(value: object) -> float | None:
+    """A number from 0 to 1, as it is or as a text; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if 0 <= number <= 1 else None
+
+
 def parse_outcome(value: object) -> bool | None:
     """The outcome that a bool, a number or a word states; None for anything else."""
     return (OUTCOME_WORDS | OUTCOME_NUMBERS).get(str(value).strip().lower())
+
+
+def describe_table(name: str, rows: Iterable[tuple[bool, bool | None, object]]) -> str:
+    """What the rows of a table say, in a line: "runs.csv: 40 rows; instruction 40; outcome: success 24, 16 empty".
+
+    Args:
+        name: Name of the table.
+        rows: Of each row whether it has an instruction, its outcome, and what stands there in place of one.
+    """
+    texts, ends, example = 0, Counter[str](), ""
+    for has_text, success, value in rows:
+        texts += has_text
+        word = OTHER_OUTCOMES.get(normalise_name(str(value)), "partial") if is_outcome_word(value) else ""
+        if success is not None:
+            word = "success" if success else "failure"
+        elif not word and value not in (None, ""):
+            example = example or f"{value}"[:40]
+        ends[word or ("not understood" if value not in (None, "") else "empty")] += 1
+    order = ("success", "failure", "partial", "aborted", "not understood")
+    values = [f"{word} {ends[word]}" for word in order if ends[word]]
+    if example:
+        values[-1] += f" (such as {example!r})"
+    values += [f"{ends['empty']} empty"] if ends["empty"] else []
+    return f"{name}: {count_of(ends.total(), 'row')}; instruction {texts}; outcome: {', '.join(values) or 'none'}"
 
 
 def guess_camera_role(name: str) -> Role:
@@ -103,6 +154,7 @@ class VideoRow:
         fps: Frames per second that the table states, or None.
         start: Second of its videos at which the episode begins, or None for whole videos.
         stop: Second at which it ends, exclusive, or None.
+        frames: First frame and end of the frames of the episode in its videos, where the row counts frames.
         metadata: Columns without a known meaning.
         warnings: Reasons to warn about the row.
     """
@@ -117,6 +169,7 @@ class VideoRow:
     fps: float | None = None
     start: float | None = None
     stop: float | None = None
+    frames: tuple[int, int] | None = None
     metadata: Mapping[str, Json] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -138,6 +191,7 @@ def parse_video_row(row: Mapping[str, Json]) -> VideoRow:
     videos = _read_videos(reader)
     success, source, warnings = _read_outcome(reader)
     start, stop = _read_span(reader)
+    frames = _read_frames(reader) if start is None else None
     return VideoRow(
         videos=videos,
         episode=reader.read_text("episode"),
@@ -149,6 +203,7 @@ def parse_video_row(row: Mapping[str, Json]) -> VideoRow:
         fps=reader.read_value("fps", _parse_rate),
         start=start,
         stop=stop,
+        frames=frames,
         metadata=reader.unused_cells(),
         warnings=warnings,
     )
@@ -201,6 +256,12 @@ def normalise_name(name: str) -> str:
     return name.strip().lower().replace(" ", "_").replace("-", "_")
 
 
+def stated_end(row: VideoRow) -> Json:
+    """What a row has in its column of outcomes that is no outcome; None for nothing, and for the class of a label."""
+    column, value = _RowReader(row.metadata).find("success")
+    return None if normalise_name(column) == "label" and not is_outcome_word(value) else value
+
+
 def _read_videos(reader: _RowReader) -> dict[str, str]:
     column, videos = reader.find("videos")
     if isinstance(videos, Mapping) and videos:
@@ -223,7 +284,7 @@ def _read_outcome(reader: _RowReader) -> tuple[bool | None, str, tuple[str, ...]
     # In a column "label" a number may be the index of a class.
     outcome = OUTCOME_WORDS.get(text) if is_label else parse_outcome(text)
     if outcome is None:
-        return None, "", () if is_label else (UNKNOWN_OUTCOME,)
+        return None, "", () if is_label or is_outcome_word(value) else (UNKNOWN_OUTCOME,)
     reader.exclude_from_metadata(column)
     return outcome, column, ()
 
@@ -239,6 +300,22 @@ def _read_span(reader: _RowReader) -> tuple[float | None, float | None]:
     reader.exclude_from_metadata(start_column)
     reader.exclude_from_metadata(stop_column)
     return start_seconds, stop_seconds
+
+
+def _read_frames(reader: _RowReader) -> tuple[int, int] | None:
+    """First frame and end of the frames of the episode in its video, as whole numbers; None where the row has none."""
+    (start_column, start), (stop_column, stop) = reader.find("start_frame"), reader.find("stop_frame")
+    if not (start_column and stop_column):
+        return None
+    numbers = [str(value).strip().removesuffix(".0") for value in (start, stop)]
+    if not all(number.isdecimal() for number in numbers) or int(numbers[0]) >= int(numbers[1]):
+        raise InvalidRowError(
+            f"{start_column} and {stop_column}: {start!r} and {stop!r} are no span of frames"
+        )
+    reader.exclude_from_metadata(start_column)
+    reader.exclude_from_metadata(stop_column)
+    is_last = normalise_name(stop_column) == "last_frame"
+    return int(numbers[0]), int(numbers[1]) + is_last
 
 
 def _parse_seconds(value: Json) -> float | None:

@@ -15,21 +15,18 @@ from ares.console import count_of
 from ares.contract import (
     PROPERTIES,
     VALUES,
-    Kinematics,
     PropertyName,
     StatedValues,
     is_allowed_property_value,
     is_dimension_group_name,
-    read_kinematic_chains,
 )
 from ares.episode import Channels, Role, Turn
 from ares.errors import SourceError
-from ares.input import parse_yaml, read_text_mapping
+from ares.input import parse_yaml
 from ares.registry import did_you_mean
 from ares.signals import classify_by_name
-from ingest.labels import StatedSpans
 
-_FOLDER = Path(__file__).parent / "specs"
+_FOLDER = Path(__file__).resolve().parent / "specs"
 
 
 def _read_degrees(value: object) -> object:
@@ -125,7 +122,7 @@ class ContractSpec(BaseModel):
 
     Attributes:
         mode: "absolute", "delta" or "velocity".
-        unit: "rad", "deg", "percent", "normalised", "ticks", "m", "mm", "fraction" or "signed".
+        unit: "rad", "deg", "percent", "normalised", "ticks", "m", "cm", "mm", "fraction", "signed" or "byte".
         rotation: "euler", "axis-angle", "quaternion xyzw", "quaternion wxyz" or "6d".
         gripper: "high is open" or "high is closed".
         role: "leader" or "follower".
@@ -153,24 +150,6 @@ class ContractSpec(BaseModel):
     def values(self) -> dict[PropertyName, str]:
         """The values that are stated."""
         return {name: value for name in PROPERTIES if (value := getattr(self, name))}
-
-
-class KinematicsSpec(BaseModel):
-    """The URDF of the robot, from which `ares annotate motion` computes the paths of end effectors.
-
-    Attributes:
-        urdf: The file, relative to that of the spec.
-        end_effectors: Links whose paths are measured, one for each arm.
-        base_link: Link in whose frame they are; "" for the root. Joints before it need no dimension.
-        joints: Joint by name of its dimension in the state, where their names differ.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    urdf: str = Field(min_length=1)
-    end_effectors: tuple[str, ...] = Field(min_length=1)
-    base_link: str = ""
-    joints: dict[str, str] = Field(default_factory=dict)
 
 
 class BesideSpec(BaseModel):
@@ -411,13 +390,14 @@ class DatasetSpec(BaseModel):
         left_out: Keys that are not stored.
         language: Instructions, the main one first; others are found by name and come after them.
         success: Key that holds the outcome, or "".
+        outcome: Field that says success, failure, partial or aborted, or "".
+        outcome_share: Field with the share of the task that was done, from 0 to 1, or "".
+        intervention: Array that is 1 at the steps at which a person acts in place of the policy, or "".
         split: Field that holds the part of the dataset that an episode is in, or "".
         subtasks: Field that holds the parts of an episode, or "".
         spans: File of spans of episodes, relative to that of the spec; or "".
-        subtask_names: File of new texts for old ones of spans, relative to that of the spec; or "".
         outcome_in_path: Whether a word such as "success" or "failure" in the episode's path is its outcome.
         contract: What signals mean, by signal and kind of dimension, such as "action.gripper".
-        kinematics: The URDF of the robot.
         layout: Where the files keep what an episode consists of (HDF5, Zarr); None for a layout that ARES knows.
         licence: Licence of the dataset, such as "cc-by-4.0"; it decides over what files say.
         consent: What the people in it have agreed to, in a sentence; it decides over what files say.
@@ -442,13 +422,14 @@ class DatasetSpec(BaseModel):
     left_out: tuple[str, ...] = ()
     language: tuple[str | TextSpec, ...] = ()
     success: str = ""
+    outcome: str = ""
+    outcome_share: str = ""
+    intervention: str = ""
     split: str = ""
     subtasks: str = ""
     spans: str = ""
-    subtask_names: str = ""
     outcome_in_path: bool = False
     contract: dict[str, ContractSpec] = Field(default_factory=dict)
-    kinematics: KinematicsSpec | None = None
     layout: LayoutSpec | None = None
     licence: str = ""
     consent: str = ""
@@ -485,10 +466,21 @@ def builtin_layouts(folder: Path = _FOLDER / "families") -> Mapping[str, LayoutS
     return {name: spec.layout for name, spec in specs.items() if spec.layout}
 
 
+# Fields that an earlier version had, each with what to do.
+_GONE_FIELDS: Mapping[str, str] = {
+    "span_unit": "the table says it: start_seconds and stop_seconds, or start_frame and stop_frame",
+    "subtask_names": "write the new texts into a table of spans, and name that by `spans`",
+    "kinematics": "it is gone, delete it: recorded positions are measured; compute a path from joints outside, and "
+    "store it with ws.set_values",
+}
+
+
 def read_spec(path: Path) -> DatasetSpec:
     """Read a spec file. Raises SourceError with the file and the wrong field."""
     try:
-        return _with_paths(DatasetSpec.model_validate(_read_document(path)), path.parent)
+        spec = DatasetSpec.model_validate(_read_document(path))
+        spans = str(path.parent / Path(spec.spans).expanduser()) if spec.spans else ""
+        return spec.model_copy(update={"spans": spans})
     except ValidationError as error:
         # Of a field that is a text or an object, the complaint about the object says more.
         errors = sorted(error.errors(), key=lambda part: part["type"] in ("string_type", "literal_error"))
@@ -501,26 +493,14 @@ def read_spec(path: Path) -> DatasetSpec:
                 *SliceSpec.model_fields,
                 *CameraSpec.model_fields,
                 *ContractSpec.model_fields,
-                *KinematicsSpec.model_fields,
                 *LayoutSpec.model_fields,
             )
             hint = f"; {did_you_mean(str(first['loc'][-1]), fields)}".rstrip("; ")
-            if first["loc"][-1] == "span_unit":
-                hint = "; the table says it: start_seconds and stop_seconds, or start_frame and stop_frame"
+            if answer := _GONE_FIELDS.get(str(first["loc"][-1])):
+                hint = f"; {answer}"
         raise SourceError(
             "dataset spec has a wrong field", f"{path}: {field_path}: {first['msg']}{hint}"
         ) from None
-
-
-def _with_paths(spec: DatasetSpec, folder: Path) -> DatasetSpec:
-    """The spec with the paths of its files from the current folder on."""
-    named = {"spans": spec.spans, "subtask_names": spec.subtask_names}
-    paths = {name: str(folder / Path(path).expanduser()) for name, path in named.items() if path}
-    spec = spec.model_copy(update=paths)
-    if spec.kinematics is None:
-        return spec
-    urdf = str(folder / Path(spec.kinematics.urdf).expanduser())
-    return spec.model_copy(update={"kinematics": spec.kinematics.model_copy(update={"urdf": urdf})})
 
 
 def _read_document(path: Path) -> Any:
@@ -563,26 +543,6 @@ def read_stated_contract(spec: DatasetSpec | None) -> StatedValues:
     for signal, part in spec.contract.items():
         stated.setdefault(signal, {}).update(part.values())
     return {signal: values for signal, values in stated.items() if values}
-
-
-def read_stated_spans(spec: DatasetSpec) -> StatedSpans:
-    """What a spec says of spans. Raises SourceError for a file of new texts that cannot be read."""
-    new_texts = read_text_mapping(spec.subtask_names) if spec.subtask_names else {}
-    return StatedSpans(path=spec.spans, new_texts=new_texts)
-
-
-def read_stated_kinematics(spec: DatasetSpec | None) -> Kinematics | None:
-    """The chains of the robot's end effectors, read from the URDF of a spec; None where it names none.
-
-    Raises:
-        RequestError: The URDF has no such link.
-        SourceError: The URDF cannot be read or is wrong.
-    """
-    if spec is None or spec.kinematics is None:
-        return None
-    stated = spec.kinematics
-    chains = read_kinematic_chains(stated.urdf, stated.end_effectors, stated.base_link)
-    return Kinematics(chains=chains, joints=stated.joints)
 
 
 def _slice_values(slices: Sequence[SliceSpec]) -> dict[str, dict[PropertyName, str]]:

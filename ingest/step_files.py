@@ -21,7 +21,7 @@ from ares.media import (
     step_file_path,
     value_of_step,
 )
-from ingest.array_episode import guess_array_roles
+from ares_ingest.array_roles import guess_array_roles
 
 _FEWEST_FILES = 2
 

@@ -8,28 +8,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ares.console import count_of
-from ares.episode import Camera, SourceArray
+from ares.episode import Camera, NotRead, SourceArray
 from ares.errors import SourceError
 from ares.formats import is_zarr_folder, is_zarr_zip
 from ares.imports import missing_extra
 from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, walk_folders
 from ares.media import ZarrStore, open_zarr, translate_zarr_errors
-from ingest.array_episode import (
-    ALL_ROWS,
+from ares_ingest.array_episode import (
     ArrayEntry,
     ArrayFormat,
     ArrayMember,
-    ArrayRowReader,
-    find_episode_ends_array,
-    list_array_entries,
-    make_array_item,
-    read_ends,
+    list_array_items,
     unknown_family_error,
 )
-from ingest.base import (
+from ares_ingest.array_rows import ALL_ROWS, ArrayRowReader
+from ares_ingest.base import (
     FolderClaim,
     FolderIngester,
     Item,
@@ -38,11 +33,12 @@ from ingest.base import (
     SourceOptions,
     failing_item,
 )
-from ingest.files import describe_camera, probe_once, whole_video
-from ingest.source_words import VideoRow
+from ares_ingest.episode_ends import NO_ENDS, EpisodeEnds, read_episode_ends
+from ares_ingest.files import describe_camera, probe_once, whole_video
+from ares_ingest.source_words import VideoRow
 
 if TYPE_CHECKING:
-    from ingest.spec import DatasetSpec, LayoutSpec
+    from ares_ingest.spec import DatasetSpec, LayoutSpec
 
 
 FORMAT = "zarr"
@@ -86,7 +82,8 @@ def _video_cameras(entry: ArrayEntry, reader: ArrayRowReader) -> list[Camera]:
         try:
             info = probe_once(str(path))
         except SourceError as error:
-            reader.warnings[f"camera {path.stem} is left out: {error.reason}"] = None
+            reader.warnings[NotRead(f"camera {path.stem} is left out: {error.reason}")] = None
+            reader.missing.append(f"camera_{path.stem}")
             continue
         cameras.append(describe_camera(f"camera_{path.stem}", info, whole_video(str(path), info)))
     return cameras
@@ -106,13 +103,11 @@ class _Store:
     """A store, and where each of its episodes ends; an error for a store that cannot be read.
 
     Attributes:
-        ends_key: Array of these ends, or "".
         layout: Its layout; None where names and shapes are to tell it.
     """
 
     path: Path
-    ends: tuple[int, ...] = ()
-    ends_key: str = ""
+    ends: EpisodeEnds = NO_ENDS
     layout: LayoutSpec | None = None
     error: SourceError | None = None
 
@@ -125,7 +120,7 @@ def _list_files(stores: Iterable[_Store]) -> Iterator[SourceFile]:
         else:
             yield SourceFile(path=str(store.path), use="unreadable", detail=str(store.error))
         videos = store.path.parent / VIDEO_FOLDER
-        for number in range(len(store.ends)):
+        for number in range(len(store.ends.ends)):
             names = list_folder(videos / str(number)).files
             for name in names:
                 if name.endswith(".mp4"):
@@ -145,15 +140,15 @@ def _find_stores(folder: Path) -> Iterator[Path]:
 
 def _inspect_store(path: Path, spec: DatasetSpec | None, reads_unknown: bool) -> _Store:
     """Where the episodes of a store end."""
-    from ingest.spec import builtin_layouts
+    from ares_ingest.spec import builtin_layouts
 
     layouts = [spec.layout] if spec and spec.layout else builtin_layouts().values()
     try:
         with open_zarr(str(path)) as store:
             for layout in layouts:
                 if layout.ends and all(_has_name(store, key) for key in (layout.ends, layout.arrays)):
-                    ends = _read_ends(store, layout.ends, must_rise=False)
-                    return _Store(path=path, ends=ends, ends_key=layout.ends, layout=layout)
+                    ends = _read_ends(store, {layout.ends: store.array(layout.ends)}, layout.ends)
+                    return _Store(path=path, ends=ends, layout=layout)
             return _inspect_unknown(store, path, spec, reads_unknown)
     except SourceError as error:
         return _Store(path=path, error=SourceError(error.reason, error.detail))
@@ -181,30 +176,20 @@ def _inspect_unknown(store: ZarrStore, path: Path, spec: DatasetSpec | None, rea
                 for key, array in arrays.items()
             ],
         )
-    ends_key = (spec.episode_ends if spec else "") or find_episode_ends_array(keys)
-    if ends_key:
-        return _Store(path=path, ends=_read_ends(store, ends_key, must_rise=False), ends_key=ends_key)
+    ends = _read_ends(store, arrays, spec.episode_ends if spec else "")
+    if ends.ends:
+        return _Store(path=path, ends=ends)
     if not any(array.ndim and array.shape[0] for array in arrays.values()):
         raise SourceError("store holds no array with rows", f"{path}: holds {', '.join(keys) or 'nothing'}")
-    return _Store(path=path, ends=(ALL_ROWS,))
+    return _Store(path=path, ends=EpisodeEnds(ends=(ALL_ROWS,), steps=ALL_ROWS))
 
 
-def _read_ends(store: ZarrStore, key: str, *, must_rise: bool) -> tuple[int, ...]:
-    """The step at which each episode ends. Raises SourceError for anything else than whole numbers."""
-    array, rows = store.array(key), _most_rows(store)
-    if array.ndim == 1 and array.shape[0] > rows:
-        raise SourceError(
-            "store has more episodes than steps",
-            f"{store.path}: {count_of(array.shape[0], 'end')}, {count_of(rows, 'step')}",
-        )
+def _read_ends(store: ZarrStore, arrays: Mapping[str, Any], key: str) -> EpisodeEnds:
+    """Where the episodes of a store end, by the array of a key, or by those whose names say so. Raises SourceError."""
+    in_data = [f"data/{name}" for name in store.names("data")]
+    rows = {name: store.claimed_rows(name) for name in in_data or find_zarr_arrays(store)}
     with translate_zarr_errors(str(store.path)):
-        return read_ends(array, f"{store.path}: {key}", must_rise=must_rise)
-
-
-def _most_rows(store: ZarrStore) -> int:
-    """Rows of the longest array in `data`, or anywhere in a store of another layout, as their metadata claim them."""
-    keys = [f"data/{name}" for name in store.names("data")] or find_zarr_arrays(store)
-    return max(map(store.claimed_rows, keys), default=0)
+        return read_episode_ends(arrays, rows, str(store.path), key, must_rise=False)
 
 
 def _store_items(store: _Store, entry: ArrayEntry) -> Iterator[Item]:
@@ -212,8 +197,7 @@ def _store_items(store: _Store, entry: ArrayEntry) -> Iterator[Item]:
     if store.error:
         yield failing_item(entry.episode_id, str(store.path), store.error)
         return
-    entry = replace(entry, ends_key=store.ends_key, layout=store.layout)
-    yield from (make_array_item(episode, _ARRAYS) for episode in list_array_entries(entry, store.ends))
+    yield from list_array_items(replace(entry, layout=store.layout), store.ends, _ARRAYS)
 
 
 class ZarrIngester(FolderIngester):
@@ -239,7 +223,7 @@ class ZarrIngester(FolderIngester):
             SourceError: There is no Zarr store.
             RequestError: The library zarr is not installed.
         """
-        from ingest.spec import read_spec
+        from ares_ingest.spec import read_spec
 
         if find_spec("zarr") is None:
             raise missing_extra("zarr", "zarr")
@@ -271,7 +255,7 @@ class ZarrIngester(FolderIngester):
             Source(
                 format=FORMAT,
                 dataset=dataset,
-                total=sum(max(len(store.ends), 1) for store in stores),
+                total=sum(store.ends.num_items for store in stores),
                 items=(
                     item
                     for store, entry in zip(stores, entries, strict=True)

@@ -25,6 +25,11 @@ def digest(rows):
     return hashlib.sha256(np.ascontiguousarray(rows, dtype=np.float32).tobytes()).hexdigest()
 
 
+def read_text(metadata, name):
+    """A text of the metadata; "" where there is none."""
+    return metadata[name].numpy().decode() if name in metadata else ""
+
+
 def describe_episode(episode):
     """Id, texts, actions, sizes of images and hashes of numbers of one episode; images are decoded."""
     import numpy as np
@@ -52,6 +57,8 @@ def describe_episode(episode):
     return {
         "id": episode["episode_metadata"]["ares_episode_id"].numpy().decode(),
         "steps": len(steps),
+        "success": float(episode["episode_metadata"]["success"].numpy()),
+        "caption": read_text(episode["episode_metadata"], "ares_caption"),
         "language": sorted({step["language"] for step in steps}),
         "action": [step["action"] for step in steps],
         "images": sizes,

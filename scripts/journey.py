@@ -192,7 +192,7 @@ def _enter_page(journey: str, codes: list[CodeType]) -> None:
     from streamlit.testing.v1 import AppTest
 
     import ares
-    from app.dashboard import cached_reads
+    from ares_app.dashboard import cached_reads
 
     cached_reads.use_workspace(ares.open("workspace"))
     app = AppTest.from_file(str(ROOT / "app" / "dashboard" / "main.py"), default_timeout=60)
@@ -240,7 +240,7 @@ def _product_functions(codes: list[CodeType]) -> Entered:
 def _product_file(code: CodeType) -> str:
     """The file of code relative to the repository, "" for code that is not of the product."""
     with suppress(ValueError):
-        name = Path(code.co_filename).relative_to(ROOT).as_posix()
+        name = Path(code.co_filename).resolve().relative_to(ROOT).as_posix()
         return name if name.partition("/")[0] in PACKAGES else ""
     return ""
 
@@ -254,7 +254,7 @@ def _ingester_files() -> set[str]:
     """The modules that define the ingesters, as pyproject.toml enters them."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     targets = project["entry-points"]["ares.ingesters"].values()
-    return {target.partition(":")[0].replace(".", "/") + ".py" for target in targets}
+    return {target.partition(":")[0].removeprefix("ares_").replace(".", "/") + ".py" for target in targets}
 
 
 if __name__ == "__main__":

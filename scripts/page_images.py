@@ -1,4 +1,4 @@
-"""Takes pictures of every page of the dashboard: in light, in dark, and as wide as a phone.
+"""Takes pictures of every page of the dashboard: in light, in dark, and as wide as a phone; those of README, too.
 
 .venv/bin/python scripts/page_images.py [--workspace FOLDER] [--only NAME ...] [--to docs/images/pages]
 
@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import ares
-from app.demo import make_demo_settings, run_demo_job
 from ares.errors import ModelError
 from ares.jobs import FailureLog
 from ares.review import QueueRequest
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from ares_app.demo import make_demo_settings, run_demo_job
 from tests.app.dashboard.browser import QUIET, serve
 
 if TYPE_CHECKING:
@@ -33,14 +33,16 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 _SERVE = (
     "import sys; from ares.settings import Settings; from ares.workspace import open_workspace;"
-    "from app.dashboard import make_served_pages; from app.demo import make_demo_settings;"
-    "from app.server.asgi import serve;"
+    "from ares_app.dashboard import make_served_pages; from ares_app.demo import make_demo_settings;"
+    "from ares_app.server.asgi import serve;"
     "serve(open_workspace(sys.argv[1], make_demo_settings(Settings())), make_served_pages(), port=0)"
 )
 # Width, height and pixels per CSS pixel; a page is taken down to its end, or so far.
 _DESKTOP, _PHONE = (1400, 900, 1.0), (390, 844, 2.0)
 _MOST_DESKTOP, _MOST_PHONE = 2000, 1700
 _QUALITY = 65
+# What README and the manual show beside their texts: the top of a page, in light.
+_COVERS, _COVER_SIZE = ("browse", "episode"), (1400, 1000)
 _SETTLE_MS = 900
 # Whether every picture in sight has arrived, also those within components.
 _HAS_IMAGES = """() => {
@@ -129,17 +131,10 @@ def _pictures(workspace: Workspace) -> list[Picture]:
         ),
         Picture(name="compare", path=f"compare?a={failed}&b={second}", ready=".plot canvas"),
         Picture(name="find", path="", ready=".card >> nth=5", prepare=_find),
-        Picture(name="statistics", path="statistics", ready=".grid.small .card"),
-        Picture(
-            name="beside",
-            path=f"statistics?f.dataset=metaworld_sawyer&episode={failed}",
-            ready=".grid.small .card",
-        ),
+        Picture(name="quality", path="quality", ready=".st-key-quality-spread svg.marks"),
         Picture(name="review", path="review", ready="[data-verdict]"),
         Picture(name="jobs", path="jobs?job=annotate&names=motion", ready="h2", prepare=_plan),
         Picture(name="sets", path="sets?set=accepted", ready=".grid.small .card", prepare=_compare),
-        Picture(name="health", path="health", ready="[data-testid=stMetric] >> nth=3"),
-        Picture(name="status", path="status", ready="[data-testid=stMetric] >> nth=3"),
     ]
 
 
@@ -148,8 +143,7 @@ _EMPTY = [
     Picture(name="no-sets", path="sets", ready="h2"),
     Picture(name="no-map", path="map", ready="h2"),
     Picture(name="no-episode", path="episode", ready="[data-testid=stAlert]"),
-    Picture(name="no-health", path="health", ready="h2, [data-testid=stAlert]"),
-    Picture(name="no-status", path="status", ready="[data-testid=stMetric] >> nth=3"),
+    Picture(name="no-quality", path="quality", ready="h2"),
 ]
 
 
@@ -183,6 +177,7 @@ def _plan(page: Page) -> None:
 
 
 def _compare(page: Page) -> None:
+    page.get_by_role("radio", name="Compare").click()
     select = page.get_by_label("Compare with")
     select.scroll_into_view_if_needed()
     page.wait_for_timeout(_SETTLE_MS)  # a list closes while the page scrolls
@@ -203,6 +198,8 @@ def _take(workspace: Workspace, pictures: list[Picture], folder: Path) -> None:
             for style in ("light", "dark", "phone"):
                 image = _screenshot(browser, f"{address}/{picture.path}", picture, style)
                 _save(image, folder / f"{picture.name}-{style}.webp")
+                if style == "light" and picture.name in _COVERS:
+                    _save_cover(image, folder.parent / f"{picture.name}.png")
         browser.close()
 
 
@@ -234,6 +231,14 @@ def _save(image: bytes, path: Path) -> None:
     from PIL import Image
 
     Image.open(io.BytesIO(image)).convert("RGB").save(path, quality=_QUALITY, method=6)
+    print(f"{path} {path.stat().st_size // 1000} kB")
+
+
+def _save_cover(image: bytes, path: Path) -> None:
+    from PIL import Image
+
+    top = Image.open(io.BytesIO(image)).convert("RGB").crop((0, 0, *_COVER_SIZE))
+    top.quantize(256).save(path, optimize=True)
     print(f"{path} {path.stat().st_size // 1000} kB")
 
 

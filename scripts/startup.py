@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("ares", "ingest", "annotators", "app")
+PACKAGES = ("ares", "ares_ingest", "ares_annotators", "ares_app")
 _RUNS = 9
 
 

@@ -2,9 +2,12 @@
 
     python -m scripts.verify_exports write FOLDER     the demo's sample with made-up texts, by the Python of ARES
     LEROBOT_PYTHON scripts/verify_exports.py read FOLDER
+    python -m scripts.verify_exports check-rlds FOLDER READ.json    what check_rlds.py read of the sample as RLDS
 
-`read` opens the folder by `LeRobotDataset`, compares the texts of every step with those in the Parquet files, renders a
-chat of every episode by lerobot's own resolvers, and compares all with what `write` meant. It never uses the network.
+Of one episode a person has corrected instruction, outcome and caption. `write` writes the sample as RLDS, too, beside
+the folder with "-rlds" behind its name. `read` opens the folder by `LeRobotDataset`, compares the texts of every step
+with those in the Parquet files, renders a chat of every episode by lerobot's own resolvers, and compares all with what
+`write` meant. It never uses the network.
 """
 
 import argparse
@@ -14,21 +17,27 @@ import sys
 import tempfile
 from pathlib import Path
 
-# Beside an export that `write` made: the subtask that lerobot has to find at each step, by episode.
+# Beside an export that `write` made: by episode what people say of it, and the subtask at each step.
 EXPECTED_FILE = "expected.json"
 _SPANS = (
     (0.0, 1.0, "reach for the thing"),
     (1.0, 2.05, "grasp it, gently"),
     (2.05, 100.0, "fulfil the rest – ü"),
 )
+# What a person says of the first episode.
+_CORRECTIONS = {
+    "instruction": "slide the red cup – ü",
+    "caption": "the arm slides a cup",
+    "outcome": "failure",
+}
 _CALL = {"type": "function", "function": {"name": "say", "arguments": {"text": "I have it"}}}
 
 
 def write_folder(folder):
     """Export three episodes of the demo's sample with texts, and what lerobot has to read of them."""
     import ares
-    from app.demo.run import DEMO_FOLDER
     from ares.annotation import Producer
+    from ares_app.demo.run import DEMO_FOLDER
 
     with (
         tempfile.TemporaryDirectory() as scratch,
@@ -44,11 +53,20 @@ def write_folder(folder):
             log.add_producer(producer)
         for episode in episodes:
             log.append(make_annotations(episode, producers))
+        corrected = next(episode for episode in episodes if episode.success)
+        workspace.correct(corrected.episode_id, **_CORRECTIONS, person="Ada")
         workspace.sync()
         chosen = workspace.sets.create("texts", [episode.episode_id for episode in episodes], {})
         workspace.export(chosen, folder, format="lerobot", quiet=True)
+        workspace.export(chosen, f"{folder}-rlds", format="rlds", quiet=True)
     expected = {
-        episode.episode_id: expected_subtasks(episode.num_steps, episode.rate_hz) for episode in episodes
+        episode.episode_id: {
+            "subtasks": expected_subtasks(episode.num_steps, episode.rate_hz),
+            "instruction": _CORRECTIONS["instruction"] if episode is corrected else episode.instruction,
+            "success": False if episode is corrected else episode.success,
+            "caption": _CORRECTIONS["caption"] if episode is corrected else None,
+        }
+        for episode in episodes
     }
     (Path(folder) / EXPECTED_FILE).write_text(json.dumps(expected))
 
@@ -113,9 +131,18 @@ def read_folder(folder):
     ]
     expected = Path(folder, EXPECTED_FILE)
     wanted = json.loads(expected.read_text()) if expected.exists() else {}
-    differences, counts = [], {"persistent": 0, "events": 0, "rendered": 0}
+    differences, counts = [], {"persistent": 0, "events": 0, "rendered": 0, "corrected": 0}
     for episode in dataset.meta.episodes:
-        subtasks = wanted.get(episode["ares/episode_id"])
+        about = wanted.get(episode["ares/episode_id"])
+        subtasks = about["subtasks"] if about else None
+        if about:
+            tasks = {
+                dataset[index]["task"]
+                for index in (episode["dataset_from_index"], episode["dataset_to_index"] - 1)
+            }
+            said = {name: episode[f"ares/{name}"] for name in ("instruction", "success", "caption")}
+            differences += compare_people(said, about, tasks, f"episode {episode['episode_index']}")
+            counts["corrected"] += about["caption"] is not None
         for step, index in enumerate(range(episode["dataset_from_index"], episode["dataset_to_index"])):
             place = f"episode {episode['episode_index']}, step {step}"
             differences += compare_step(dataset, stored[index], index, place, counts)
@@ -131,6 +158,28 @@ def read_folder(folder):
         differences,
         f"lerobot {version}: {dataset.num_episodes} episodes, {len(dataset)} steps; rows of texts: {told}",
     )
+
+
+def compare_people(said, expected, tasks, place):
+    """What differs of what people say of an episode: its columns, and the texts at its steps."""
+    for name, value in said.items():
+        if value != expected[name]:
+            yield f"{place}: {name} is {value!r}, not {expected[name]!r}"
+    if tasks != {expected["instruction"]}:
+        yield f"{place}: the task is {sorted(tasks)!r}, not {expected['instruction']!r}"
+
+
+def check_rlds(folder, read):
+    """What TensorFlow read of the sample otherwise than people say it, one line each, and what was compared."""
+    expected = json.loads(Path(folder, EXPECTED_FILE).read_text())
+    episodes = json.loads(Path(read).read_text())
+    differences = [] if len(episodes) == len(expected) else [f"TensorFlow reads {len(episodes)} episodes"]
+    for episode in episodes:
+        about = expected[episode["id"]]
+        said = {"success": episode["success"] == 1.0, "caption": episode["caption"] or None}
+        differences += compare_people(said, about, set(episode["language"]), f"episode {episode['id']}")
+    corrected = sum(about["caption"] is not None for about in expected.values())
+    return differences, f"TensorFlow: {len(episodes)} episodes, {corrected} corrected"
 
 
 def compare_step(dataset, stored, index, place, counts):
@@ -192,13 +241,15 @@ def main():
     parser = argparse.ArgumentParser(
         description="write a folder with texts by ARES, or read one with lerobot"
     )
-    parser.add_argument("mode", choices=("write", "read"))
+    parser.add_argument("mode", choices=("write", "read", "check-rlds"))
     parser.add_argument("folder")
+    parser.add_argument("read", nargs="?", help="for check-rlds: the file with what check_rlds.py printed")
     args = parser.parse_args()
     if args.mode == "write":
         write_folder(args.folder)
         return 0
-    differences, summary = read_folder(args.folder)
+    is_rlds = args.mode == "check-rlds"
+    differences, summary = check_rlds(args.folder, args.read) if is_rlds else read_folder(args.folder)
     print(summary)
     for line in differences[:20]:
         print(line)

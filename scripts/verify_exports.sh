@@ -2,7 +2,7 @@
 # Opens an export with texts in lerobot itself, and a merged set with weights, of which it trains three steps: `verify_exports.sh` those of the demo's sample, `verify_exports.sh FOLDER` your own.
 # lerobot needs Python 3.12 and other libraries than ARES, so it has a separate environment in .cache, some GB with PyTorch.
 # The merged set is read by the lerobot of ARES_LEROBOT_PYTHON (0.4.4), ARES_LEROBOT03_PYTHON (0.3.3, for v2.1) and the TensorFlow of
-# ARES_TENSORFLOW_PYTHON as well, where they are named.
+# ARES_TENSORFLOW_PYTHON as well, where they are named. ARES_LANCE_PYTHON has lerobot-lancedb 0.3.1, which no released lerobot replaces yet.
 # Where there is no Python 3.12 it says "not verified" and ends with 0; where lerobot reads something else, with 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -59,6 +59,15 @@ train_act() { # PYTHON; three steps of a small ACT on the processor, from the ex
     echo "three steps of ACT by $1: $(grep -o ' loss:[0-9.]*' "$scratch/train.log" | tr '\n' ' ')"
 }
 
+read_lance() { # PYTHON; of the export without texts, by the reader of lerobot-lancedb, which decodes by torchcodec
+    if ! "$1" -c 'import lerobot_lancedb, torchcodec.decoders' 2>/dev/null; then
+        echo "on Lance: not read, $1 has no lerobot-lancedb, or torchcodec finds no FFmpeg"
+        return
+    fi
+    "$bin/python" -m scripts.verify_lance write "$scratch/on-lance"
+    "$1" scripts/verify_lance.py read "$scratch/on-lance"
+}
+
 folder="${1:-}" scratch=""
 if [ -z "$folder" ]; then
     scratch="$(mktemp -d)"
@@ -68,10 +77,18 @@ if [ -z "$folder" ]; then
 fi
 "$environment/bin/python" scripts/verify_exports.py read "$folder"
 if [ -n "$scratch" ]; then
+    if [ -n "${ARES_TENSORFLOW_PYTHON:-}" ]; then
+        "$ARES_TENSORFLOW_PYTHON" scripts/check_rlds.py "$folder-rlds" >"$scratch/rlds.json" 2>"$scratch/rlds.err" ||
+            { tail -n 20 "$scratch/rlds.err" >&2; exit 1; }
+        "$bin/python" -m scripts.verify_exports check-rlds "$folder" "$scratch/rlds.json"
+    else
+        echo "RLDS: not read, no Python is named for it"
+    fi
     "$bin/python" -m scripts.verify_merged write "$scratch/merged"
     read_merged lerobot check_lerobot "$environment/bin/python"
     "$environment/bin/python" scripts/verify_merged.py weights "$scratch/merged"
     train_act "$environment/bin/python"
+    read_lance "${ARES_LANCE_PYTHON:-$environment/bin/python}"
     read_merged lerobot check_lerobot "${ARES_LEROBOT_PYTHON:-}"
     read_merged lerobot-v2.1 check_lerobot "${ARES_LEROBOT03_PYTHON:-}"
     read_merged rlds check_rlds "${ARES_TENSORFLOW_PYTHON:-}"

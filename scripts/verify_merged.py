@@ -26,9 +26,9 @@ _DRAWS = 20_000
 
 
 def write_folder(folder):
-    """Make the sources, merge them by a plan whose questions are answered here, and note what has to be read."""
+    """Make the sources, merge them by a plan that is filled in here, and note what has to be read."""
     import ares
-    from app.demo.run import DEMO_FOLDER
+    from ares_app.demo.run import DEMO_FOLDER
 
     samples = DEMO_FOLDER / "samples"
     with ares.open(folder / "first", create=True) as first:
@@ -42,12 +42,14 @@ def write_folder(folder):
         merged.ingest(str(samples / "video"), limit=2, quiet=True)
         ids = sorted(merged.stores.tables.episodes.ids())
         chosen = merged.sets.create("merged", ids, {})
-        merged.write_merge_plan(chosen, folder / "plan.yaml")
+        merged.write_merge_plan(chosen, folder / "plan.yaml", like="v30")
         answer_plan(folder / "plan.yaml")
-        factors = [f"{weight} where format = '{format}'" for format, weight in _WEIGHTS.items()]
+        table = folder / "weights-by-format.csv"
+        lines = [f"{episode.episode_id},{_WEIGHTS.get(episode.format, 1.0)}" for episode in merged.episodes]
+        table.write_text("\n".join(["episode_id,weight", *lines]))
         for name in FORMATS:
             options = {"format": name, "plan": folder / "plan.yaml", "quiet": True}
-            weights = factors if name == "lerobot" else ()
+            weights = str(table) if name == "lerobot" else ""
             report = merged.export(chosen, folder / name, weights=weights, **options)
             print(
                 f"{name}: {report.episodes} episodes, {report.failed} failed, {report.copied_packets} packets copied, "
@@ -84,29 +86,21 @@ def write_sources(workspace, folder):
 
 
 def answer_plan(path):
-    """Answer what the plan asks: dimensions by their place, cameras by their role, everything else is as it says."""
+    """Answer what the plan lists: dimensions by their order, cameras by their role."""
     import yaml
 
     plan = yaml.safe_load(path.read_text())
     for source in plan["sources"]:
-        pads = []
-        for kind, names in (("state", plan["state"]), ("action", plan["action"])):
-            own = list(source.get(kind, {}))
-            goals = [*names, *["drop"] * len(own)] if own else []
-            source[kind] = dict(zip(own, goals, strict=False))
-            pads += [f"{kind} {name}" for name in names[len(own) :]]
+        for kind in ("state", "action"):
+            source[kind] = dict(zip(source.get(kind, {}), plan[kind], strict=False))
         free = list(plan["cameras"])
         for name in source.get("cameras", {}):
-            goal = next((goal for goal in free if ("wrist" in goal) == ("wrist" in name)), "drop")
+            goal = next((goal for goal in free if ("wrist" in goal) == ("wrist" in name)), "")
             source["cameras"][name] = goal
             free = [camera for camera in free if camera != goal]
-        features = [entry for entry in source.get("pad", ()) if entry.startswith("feature")]
-        source["pad"] = [*pads, *features, *(f"camera {name}" for name in free)]
     # Names and values of the HDF5 files do not tell that they are metres as well.
     groups = [f"{signal}.{kind}" for signal in ("state", "action") for kind in ("position", "gripper")]
     plan["convert"] = [f"hdf5/{group}: as in v30" for group in groups]
-    for entry in plan.get("confirm", ()):
-        entry["ok"] = True
     path.write_text(yaml.safe_dump(plan, sort_keys=False))
 
 
@@ -129,32 +123,15 @@ def note_expected(workspace, folder):
             values = zeros if signal is None else np.ascontiguousarray(signal.values, np.float32)
             expected[id][f"{name}_sha256"] = hashlib.sha256(values.tobytes()).hexdigest()
             expected[id][name] = values.tolist()
-        expected[id] |= expect_features(plan["features"], trajectory.extra, steps)
         for camera in episode.cameras:
-            goal = cameras[episode.dataset, episode.format, camera.name]
-            if camera.media.kind == "mp4" and episode.rate_hz == _RATE_HZ and goal != "drop":
+            goal = cameras.get((episode.dataset, episode.format, camera.name), camera.name)
+            if camera.media.kind == "mp4" and episode.rate_hz == _RATE_HZ and goal in plan["cameras"]:
                 numbers = sorted({0, steps // 2, steps - 1})
                 pictures = frames_at(camera.media, [number / _RATE_HZ for number in numbers])
                 for number, picture in zip(numbers, pictures, strict=True):
                     frames[f"{id}|observation.images.{goal}|{number}"] = picture
     (folder / EXPECTED_FILE).write_text(json.dumps(expected))
     np.savez(folder / FRAMES_FILE, **frames)
-
-
-def expect_features(features, signals, steps):
-    """Hashes of the further signals of an episode in the merged dataset, zeros where it has none, and of their mask."""
-    import numpy as np
-
-    own = {goal: signals.get(goal.removeprefix("feature.")) for goal in features}
-    rows = {
-        goal: np.zeros((steps, len(features[goal]))) if signal is None else signal.values
-        for goal, signal in own.items()
-    }
-    rows["mask.feature"] = [[float(signal is not None) for signal in own.values()]] * steps
-    return {
-        f"{name}_sha256": hashlib.sha256(np.ascontiguousarray(values, np.float32).tobytes()).hexdigest()
-        for name, values in rows.items()
-    }
 
 
 def check_read(folder, read, frames):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 _PROGRAM = """
 import contextlib, io, json, os, sys
-from app.cli.main import main
+from ares_app.cli.main import main
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 for line in sys.stdin:

@@ -254,7 +254,7 @@ def video_ws(video_folder: Path, tmp_path: Path) -> Iterator[Workspace]:
 @pytest.fixture
 def run_ares(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
     """Runs `ares ARGUMENTS` in this process: `run_ares("status", "-w", ws.path).status`."""
-    from app.cli.main import main
+    from ares_app.cli.main import main
 
     def run(*arguments: object) -> CommandResult:
         capsys.readouterr()
@@ -376,7 +376,7 @@ class S3:
     Attributes:
         endpoint: Its address, "http://127.0.0.1:PORT".
         environ: What a client must find in its environment to use it; see the fixture `s3_environ`.
-        broken: Parts of paths that the server answers with 500.
+        broken: Parts of "METHOD /BUCKET/KEY" that the server answers with 500.
         asked: Method, path and range of every request, in order.
     """
 
@@ -435,7 +435,7 @@ class S3:
     def _answer(self, environ: dict[str, Any], start_response: Any) -> Any:
         path = environ["PATH_INFO"]
         self.asked.append((environ["REQUEST_METHOD"], path, environ.get("HTTP_RANGE", "")))
-        if any(part in path for part in self.broken):
+        if any(part in f"{environ['REQUEST_METHOD']} {path}" for part in self.broken):
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
             start_response("500 Internal Server Error", [("Content-Length", "0")])
             return [b""]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from ares.jobs import ComputePlan, IngestRequest, MediaMode
-from ingest.base import Source, SourceOptions
-from ingest.discovery import discover
-from ingest.pipeline import find_datasets, ingest_sources
+from ares_ingest.base import Source, SourceOptions
+from ares_ingest.discovery import discover
+from ares_ingest.pipeline import find_datasets, ingest_sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ares.jobs import Engine
     from ares.store import Stores
     from ares.workspace import Workspace
-    from ingest.pipeline.run import IngestCounts
+    from ares_ingest.pipeline.run import IngestCounts
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,6 @@ class IngestFields(TypedDict, total=False):
 
     format: str
     limit: int | None
-    strict: bool
     media: MediaMode
     compute: ComputePlan
 
@@ -62,7 +61,6 @@ def request_for(
         rate_hz=options.rate_hz,
         spec=options.spec,
         cameras=options.cameras,
-        follow_links=options.follow_links,
         **fields,
     )
 

@@ -8,15 +8,11 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import ares
-from app.demo.run import DEMO_FOLDER
 from benchmarks import memory
 from benchmarks.run import BENCHMARKS
-from benchmarks.synthetic_media import write_videos
-from tests.annotators.scripted_vlm import StubVlm
 from tests.thinning import some_by_day
 
 _ROOT = Path(__file__).parents[1]
@@ -54,7 +50,7 @@ _COMMANDS = {
     ),
     "dimension_kinds --seeds 4:5": r"(?m)^\| arm \| 14 \| 10/14 .* \| 10/10 ",
     "dimension_kinds --seeds 4:5 --foreign": r"(?m)^\| hand \| 12 \| 12/12 .* \| 12/12 ",
-    "false_clashes --seeds 3:4": r"generated 3:4: pairs with a clash 0/1 ",
+    "planted_differences --seed 3 --faults 2 --halves 1 --motions 1": r"right or asked: 2/2 ",
     "instruction_audit --made-up --draws 2": (
         r"(?m)^\| 1 \| (1[6-9]|20)/20 = [^$]*exchanged at random: unsure, 0 named; "
     ),
@@ -91,8 +87,7 @@ _WITH_RAY = {
     "workers driver --episodes 8 --runs 1": r"for each of 8 episodes: .* with 10 of 512, ratio \d",
 }
 # "slot_comparison" needs text models that no machine of the tests has.
-# drawn_robots, metaworld_events and simulated_robots record with simulators that are no dependency; see
-# test_simulated_episodes.py.
+# drawn_robots, metaworld_events and simulated_robots record with simulators that are no dependency.
 _OTHER = {
     "drawn_robots",
     "grading",
@@ -188,74 +183,6 @@ def test_every_operation_of_memory_runs(
         assert measured["seconds"] > 0 and measured["megabytes"] > 10
     with ares.open(path) as ws:
         assert ws.stores.tables.episodes.count() == 20 and sorted(ws.sets) == ["every", "good"]
-
-
-@pytest.mark.nightly
-def test_the_page_is_measured_in_a_browser(
-    chromium: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ARES_TEST_CHROMIUM", chromium)
-    _run_benchmark("page 30 --only alone --rounds 1", monkeypatch)
-    printed = capsys.readouterr().out
-    for work in (
-        "click on a card to the player",
-        "a value of a facet to its cards",
-        "words of a search to their cards",
-    ):
-        assert re.search(rf"\| one person, 30 episodes \| {work} \| \d+\.\d\d s \|", printed), printed
-    _run_benchmark("page 30 --beside 25 --rounds 1", monkeypatch)
-    ratio = r"\| words of a search to their cards \| \d+\.\d{3} s \| \d+\.\d{3} s \| \d+\.\d\d \|"
-    assert re.search(ratio, capsys.readouterr().out)
-    _run_benchmark("page 30 --only review --labels 6", monkeypatch)
-    printed = capsys.readouterr().out
-    assert "1 people: 6 labels, 8 keys" in printed and "2 people: 12 labels, 16 keys" in printed
-    assert "18 seats of keys-0, each asked of one person" in printed
-    assert re.search(r"\| key to the next question, 2 at once \| \d+\.\d\d s \|", printed), printed
-
-
-@pytest.mark.nightly
-def test_success_is_measured_on_simulated_episodes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its captions are scripted: the small captioner takes a second for each."""
-    captioner = StubVlm(lambda request: "open the drawer")
-    monkeypatch.setattr("annotators.models.load._load_huggingface", lambda *arguments: captioner)
-    _write_simulated_part(tmp_path / "episodes" / "development")
-    models, fitted = DEMO_FOLDER / "models", tmp_path / "fitted.yaml"
-    command = f"success {tmp_path / 'episodes'} {models} {tmp_path} --part development --write {fitted}"
-    _run_benchmark(command, monkeypatch)
-    printed = capsys.readouterr().out
-    for kind, count in (("noisy", 15), ("stop", 15), ("drop", 15), ("all three", 45)):
-        assert re.search(rf"(?m)^\| {kind} \| {count} \| \d\.\d{{3}} \(.*\) \|", printed), printed
-    assert "fitted_for: clip:reference-clip-" in fitted.read_text()
-
-
-def _write_simulated_part(folder: Path) -> None:
-    """Five tasks, each with two successes and a failure of each kind, as the recipe of the models writes them."""
-    tasks = ("open-drawer", "close-drawer", "open-door", "close-door", "push-button")
-    modes, steps = ("expert", "expert", "noisy", "stop", "drop"), 10
-    rows = [
-        {
-            "id": f"{task}-{number}",
-            "task": task,
-            "instruction": task.replace("-", " the "),
-            "mode": mode,
-            "success": mode == "expert",
-            "length": steps,
-            "fps": steps,
-        }
-        for task in tasks
-        for number, mode in enumerate(modes)
-    ]
-    folder.mkdir(parents=True)
-    (folder / "meta_0.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    films = sorted(write_videos(folder / "films", 2 * len(rows), 192, frames=steps, rate_hz=steps).iterdir())
-    rng = np.random.default_rng(0)
-    for row, front, wrist in zip(rows, films[::2], films[1::2], strict=True):
-        state = np.cumsum(rng.normal(0, 0.01, (steps, 4)), axis=0).astype(np.float32)
-        np.savez(folder / f"{row['id']}.npz", state=state, action=state)
-        front.rename(folder / f"{row['id']}_front.mp4")
-        wrist.rename(folder / f"{row['id']}_wrist.mp4")
 
 
 @pytest.mark.nightly

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from ares.settings import _VARIABLES
+from ares_app.cli.main import build_parser
 
 DOCKER = Path(__file__).resolve().parent.parent / "docker"
 
@@ -46,19 +47,42 @@ def test_mongodb_has_a_password_wherever_it_is_used(services: dict[str, Any]) ->
     }
 
 
-def test_only_the_dashboard_is_published_and_only_to_this_machine(services: dict[str, Any]) -> None:
+def test_only_the_dashboard_starts_without_a_profile_and_is_published_to_this_machine(
+    services: dict[str, Any],
+) -> None:
     published = {name: service["ports"] for name, service in services.items() if "ports" in service}
     assert published == {"app": ["127.0.0.1:8501:8501"]}
+    assert [name for name, service in services.items() if "profiles" not in service] == ["app"]
 
 
-def test_only_the_dashboard_starts_without_a_profile(services: dict[str, Any]) -> None:
-    assert {name: service.get("profiles") for name, service in services.items()} == {
-        "app": None,
-        "jobs": ["jobs"],
-        "gpu": ["gpu"],
-        "vllm": ["vllm"],
-        "mongodb": ["mongo"],
-    }
+def test_docker_compose_reads_the_file() -> None:
+    if shutil.which("docker") is None or subprocess.run(["docker", "compose", "version"]).returncode:
+        pytest.skip("no `docker compose` here")
+    values = {"ARES_APP_PASSWORD": "right", "ARES_DATA": "/data", "ARES_MONGO_PASSWORD": "other"}
+    command: list[str | Path] = [
+        "docker",
+        "compose",
+        "-f",
+        DOCKER / "compose.yaml",
+        "--profile",
+        "*",
+        "config",
+        "-q",
+    ]
+    done = subprocess.run(command, env={**os.environ, **values}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_commands_of_the_files_are_those_of_ares(services: dict[str, Any]) -> None:
+    shown = [
+        line.split("  ")[0].split()
+        for name in ("docker/compose.yaml", "docs/install.md")
+        for line in re.findall(r"docker compose run \S.* (ares .+)", (DOCKER.parent / name).read_text())
+    ]
+    shown += [service["command"] for service in services.values() if "ares" in service.get("command", ())]
+    assert ["ares", "demo", "--no-serve", "-w", "/workspace/demo"] in shown and len(shown) > 8
+    for _, *arguments in shown:
+        build_parser(arguments[0]).parse_args(arguments)
 
 
 def test_everything_of_ares_waits_for_a_database_that_answers(services: dict[str, Any]) -> None:
@@ -89,19 +113,6 @@ def test_every_setting_and_credential_is_passed_on(services: dict[str, Any]) -> 
         assert names - services[name]["environment"].keys() == on_volumes
 
 
-def test_the_estimates_of_the_gpu_page_are_what_its_lines_compute(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (DOCKER.parent / "docs" / "gpu-box.md").read_text()
-    (lines,) = re.findall(r"```python\n(.*?)```", page, flags=re.S)
-    values: dict[str, Any] = {}
-    exec(lines, values)
-    rows = [row.strip("|").split("|") for row in page.splitlines() if re.match(r"\| `\w+/", row)]
-    shown = {row[0].strip(" `"): [cell.strip().replace(",", "") for cell in row[3:]] for row in rows}
-    assert shown.keys() == values["MODELS"].keys()
-    for model, cells in shown.items():
-        (tokens, fast, cheap), (_, slow, dear) = (values["estimates"][model, gpu] for gpu in ("H100", "L4"))
-        assert cells == [str(tokens), str(fast), f"{cheap:.2f}", str(slow), f"{dear:.2f}"]
-
-
 def test_the_image_copies_what_is_there_and_drops_its_rights() -> None:
     dockerfile = (DOCKER / "Dockerfile").read_text()
     paths = [
@@ -111,6 +122,9 @@ def test_the_image_copies_what_is_there_and_drops_its_rights() -> None:
     assert not [path for path in paths if not (DOCKER.parent / path).exists()]
     sent = (DOCKER / "Dockerfile.dockerignore").read_text().splitlines()
     assert not [path for path in paths if f"!{path}" not in sent]
+    assert sorted(line for line in sent if not line.startswith("!")) == ["*", "**/__pycache__"], (
+        "the demo too"
+    )
     assert re.findall(r"^USER (\w+)$", dockerfile, flags=re.M) == ["ares"]
 
 
@@ -181,12 +195,12 @@ def image(tmp_path: Path) -> Path:
 
 
 def _copy(paths: list[str], target: Path) -> None:
-    """COPY of a Dockerfile, with what the dockerignore file leaves."""
-    ignored = shutil.ignore_patterns("__pycache__", "samples", "models") if paths == ["app"] else None
+    """COPY of a Dockerfile, with what the dockerignore file leaves, of a clone that only its owner may read."""
     for path in paths:
         source = DOCKER.parent / path
         if source.is_dir():
-            shutil.copytree(source, target, ignore=ignored)
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            (target / "__init__.py").chmod(0o600)
         else:
             copy = target / source.name if len(paths) > 1 or target.name in ("", "ares") else target
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -195,7 +209,17 @@ def _copy(paths: list[str], target: Path) -> None:
 
 @pytest.mark.slow
 def test_the_commands_of_the_image_serve_a_new_workspace_behind_its_password(image: Path) -> None:
-    """The same commands outside Docker, with another port; the health check is that of compose.yaml."""
+    """The same commands outside Docker, with another port; the health check is that of compose.yaml.
+
+    Of EXTRAS=app the demo lacks no more than its models' library, and another user may read all files.
+    """
+    command: list[str | Path] = [image / "venv" / "bin" / "ares", "demo", "--no-serve", "-w", image / "demo"]
+    without = {**os.environ, "PYTHONPATH": ""}
+    done = subprocess.run(command, cwd=image, env=without, capture_output=True, text=True)
+    assert "'ares-curation[models]'" in done.stderr, done.stderr
+    (demo,) = (path.parent for path in (image / "venv" / "lib").rglob("demo/candidates.txt"))
+    files = [path for folder in (demo, image / "ares") for path in folder.rglob("*")]
+    assert not [path for path in files if path.stat().st_mode & 0o004 == 0]
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -204,13 +228,13 @@ def test_the_commands_of_the_image_serve_a_new_workspace_behind_its_password(ima
         text = script.read_text().replace("ares app", f"ares app --port {port}")
         script.write_text(text.replace(":8501", f":{port}"))
     environ = {
-        **os.environ,
+        **without,
         "PATH": f"{image / 'venv' / 'bin'}:{os.environ['PATH']}",
         "ARES_WORKSPACE": str(image / "workspace"),
         "ARES_APP_PASSWORD": "right",
         "ARES_MONGO_URI": "",
     }
-    command = [image / "ares" / "serve.sh"]
+    command = [str(image / "ares" / "serve.sh")]
     with subprocess.Popen(command, cwd=image, env=environ, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stderr is not None

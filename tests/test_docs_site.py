@@ -9,6 +9,7 @@ import pytest
 
 import ares
 from scripts import docs_site
+from scripts.reference_tables import REFERENCE
 
 
 @pytest.fixture(scope="module")
@@ -18,10 +19,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_page_of_the_manual_is_built(site: Path) -> None:
-    pages = [page.relative_to(docs_site.ROOT) for page in (docs_site.ROOT / "docs").rglob("*.md")]
-    assert len(pages) > 50
-    assert not [page for page in pages if not (site / page.with_suffix(".html")).exists()]
+def test_every_page_of_the_manual_is_built_and_in_the_menu(site: Path) -> None:
+    pages = [page.relative_to(docs_site.ROOT / "docs") for page in (docs_site.ROOT / "docs").rglob("*.md")]
+    built = (site / "docs" / page.with_suffix(".html") for page in pages if page.name != "README.md")
+    assert not [page for page in built if not page.exists()]
+    listed = {f"{name}.md" for names in REFERENCE.values() for name in names}
+    assert {str(page) for page in pages if len(page.parts) == 1} == {"README.md", "tutorial.md", *listed}
+    assert sum(page.parts[0] != "why" for page in pages) <= 45
     assert (site / "index.html").exists()
 
 
@@ -30,11 +34,13 @@ def test_no_page_loads_anything_of_another_host(site: Path) -> None:
     assert not [page for page in site.rglob("*.html") if loaded.search(page.read_text(encoding="utf-8"))]
 
 
-def test_the_reference_has_every_public_name_with_its_docstring(site: Path) -> None:
+def test_the_reference_has_every_public_name_and_every_option(site: Path) -> None:
     lines = "\n".join(docs_site.reference_lines())
-    assert not [name for name in ares.__all__ if name != "__version__" and f"## ares.{name}\n" not in lines]
+    assert not [name for name in dir(ares) if name != "__version__" and f"## ares.{name}\n" not in lines]
     assert "### ares.Workspace.search\n" in lines and "### ares.Episodes.where\n" in lines
     assert "ares.Workspace.search" in (site / "docs" / "reference.html").read_text(encoding="utf-8")
+    commands = (site / "docs" / "commands.html").read_text(encoding="utf-8")
+    assert all(option in commands for option in ("--settle SECONDS", "--min-precision P", "--at-least P"))
 
 
 def test_a_link_that_leads_nowhere_stops_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,9 @@ import pytest
 from numpy.typing import NDArray
 
 import ares
-from app.dashboard import cached_reads, views
-from app.dashboard.navigation import make_page_function
-from app.dashboard.page_list import PAGES, PageEntry
+from ares_app.dashboard import cached_reads, views
+from ares_app.dashboard.navigation import make_page_function
+from ares_app.dashboard.page_list import PAGES, PageEntry
 from tests.command_server import CommandServer
 
 PAGE = (Path(__file__).resolve().parent.parent / "CONTRIBUTING.md").read_text()
@@ -104,7 +104,9 @@ def _column(workspace: ares.Workspace, name: str) -> dict[str, float]:
 
 def test_every_kind_has_a_recipe_that_names_a_complete_file() -> None:
     assert {*PLUGINS, *WITH_PAGES, "page"} <= RECIPES.keys()
-    assert not [kind for kind in WITH_PAGES if f"(docs/plug-in-{kind}.md)" not in RECIPES[kind]]
+    assert not [
+        kind for kind in WITH_PAGES if f"(docs/plug-ins.md#how-do-i-write-an-{kind})" not in RECIPES[kind]
+    ]
     for recipe in (*PLUGINS, "page"):
         (text,) = _files(recipe).values()
         assert ast.get_docstring(ast.parse(text)), recipe
@@ -134,7 +136,7 @@ def test_the_page_is_drawn(
     ((page, entry),) = eval(f"{{{line}}}", {"PageEntry": PageEntry}).items()
     monkeypatch.setitem(PAGES, page, entry)
     cached_reads.use_workspace(workspace)
-    script = f"from app.dashboard.navigation import make_page_function\nmake_page_function({page!r})()"
+    script = f"from ares_app.dashboard.navigation import make_page_function\nmake_page_function({page!r})()"
     app = AppTest.from_string(script, default_timeout=300).run()
     assert not app.exception and not app.error
     longest = max(len(values) for values in _states(workspace).values()) / 10

@@ -16,8 +16,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from app.cli.main import COMMANDS as ARES_COMMANDS, build_parser, main
 from ares.formats import parse_tf_example, read_record, scan_record_file
+from ares_app.cli.main import COMMANDS as ARES_COMMANDS, build_parser, main
 from tests.conftest import ROOT
 from tests.recordings import RECORDED, comparable, compare_with_recording, without_folders, without_times
 
@@ -75,12 +75,11 @@ SESSIONS = {
         "use caption=42b1",
         "use caption=newest",
         "failures list",
-        "failures clear --reason cut --yes",
+        "failures clear cut --yes",
         "index",
         "models",
         "rubric show caption",
         "rubric check caption",
-        "rubric attack --dry-run",
         "annotate embed caption --dry-run",
         "annotate motion --where \"format = 'rlds'\"",
     ),
@@ -88,7 +87,7 @@ SESSIONS = {
         "ingest SAMPLES/video --dry-run",
         "ingest SAMPLES/video --limit 2 --dataset again",
         "check SAMPLES/rlds --rate 10 --limit 2",
-        "check SAMPLES/rlds --rate 10 --fix exports/fixed --dry-run",
+        "fix SAMPLES/rlds exports/fixed --rate 10 --dry-run",
     ),
     "exports": (
         "ingest SAMPLES/rlds --rate 10 --limit 2 --dataset again",

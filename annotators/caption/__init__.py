@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from annotators.caption.annotator import (
+    from ares_annotators.caption.annotator import (
         SEGMENT_CAPTION as SEGMENT_CAPTION,
         SEGMENTERS as SEGMENTERS,
         CaptionAnnotator as CaptionAnnotator,
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
         count_prompt_tokens as count_prompt_tokens,
         load_captioner as load_captioner,
     )
-    from annotators.caption.captioner import (
+    from ares_annotators.caption.captioner import (
         CaptionedKind as CaptionedKind,
         Captioner as Captioner,
     )
-    from annotators.caption.frame_plan import (
+    from ares_annotators.caption.frame_plan import (
         CameraView as CameraView,
         CaptionLayout as CaptionLayout,
         FramePlan as FramePlan,
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
         plan_frames as plan_frames,
         plan_test_frames as plan_test_frames,
     )
-    from annotators.caption.slot_filler import (
-        FILL_REPLY_TOKENS as FILL_REPLY_TOKENS,
+    from ares_annotators.caption.slot_filler import (
         MOST_SENTENCES as MOST_SENTENCES,
         FilledSlots as FilledSlots,
         describe_verbs as describe_verbs,

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from annotators.base import Options, Outcome, PaidFailure, Preflight, Result, Subject, Work, new_annotation
-from annotators.caption.captioner import (
+from ares.annotation import Column, Cost, Producer, short_hash
+from ares.episode import Json
+from ares.errors import AresError, MediaError, RequestError
+from ares.rubric import SLOT_COLUMNS, SLOT_LIST_COLUMNS, read_verbs, slots_to_json
+from ares_annotators.base import (
+    Options,
+    Outcome,
+    PaidFailure,
+    Preflight,
+    Result,
+    Subject,
+    Work,
+    new_annotation,
+)
+from ares_annotators.caption.captioner import (
     CaptionedKind,
     Captioner,
     WrittenCaption,
+    agreement_column,
     caption_prompt,
     captioner_hash,
     choose_layout,
@@ -21,11 +35,13 @@ from annotators.caption.captioner import (
     parse_caption_reply,
     write_captions,
 )
-from annotators.caption.episode_text import EpisodeWriter, episode_prompt_hash
-from annotators.caption.frame_plan import CaptionLayout, plan_test_frames
-from annotators.caption.slot_filler import read_phrases
-from annotators.models import (
-    LocalModelOptions,
+from ares_annotators.caption.episode_text import EpisodeWriter, episode_prompt_hash
+from ares_annotators.caption.frame_plan import CaptionLayout, plan_test_frames
+from ares_annotators.caption.sample_vote import SAMPLE_TEMPERATURE
+from ares_annotators.caption.stated_phrases import read_phrases
+from ares_annotators.examples import ExampleOptions, ShownExamples, find_examples, read_confirmed_captions
+from ares_annotators.models import (
+    Capability,
     ReadableImages,
     Vlm,
     VlmReply,
@@ -37,17 +53,14 @@ from annotators.models import (
     load_vlm,
     make_test_call,
     price_usd,
+    require_capabilities,
 )
-from annotators.options import takes_options
-from ares.annotation import Column, Cost, Producer, short_hash
-from ares.episode import Json
-from ares.errors import AresError, MediaError, RequestError
-from ares.rubric import SLOT_COLUMNS, SLOT_LIST_COLUMNS, read_verbs, slots_to_json
+from ares_annotators.options import takes_options
 
 if TYPE_CHECKING:
-    from annotators.base import CameraSeconds
     from ares.settings import Price
     from ares.store import Stores
+    from ares_annotators.base import CameraSeconds
 
 
 _VERSION = "2"
@@ -74,15 +87,16 @@ _SEGMENT_COLUMNS = (*SLOT_COLUMNS, *(replace(column, rollup="union") for column 
 _USUAL_STYLE = "subtask"
 
 
-class CaptionOptions(LocalModelOptions):
+class CaptionOptions(ExampleOptions):
     """Options of the captioner."""
 
     # What the files say is part of the producer, not where they are.
-    not_in_producer: ClassVar[frozenset[str]] = LocalModelOptions.not_in_producer | {
+    not_in_producer: ClassVar[frozenset[str]] = ExampleOptions.not_in_producer | {
         "verbs",
         "phrases",
         "per",
         "text_from",
+        "samples",
     }
 
     per: CaptionedKind = Field(
@@ -115,18 +129,27 @@ class CaptionOptions(LocalModelOptions):
         description="YAML file of sentences with their slots, for a captioner that writes no other sentences",
     )
 
+    samples: int = Field(
+        default=1,
+        ge=1,
+        le=15,
+        description="blind captions of the same frames; the one is kept that has most of the values that most of them "
+        "have, and the column caption_agreement says how far they agree",
+    )
+
     @model_validator(mode="after")
     def _check_source(self) -> CaptionOptions:
+        if self.examples and (self.per == "segment" or self.text_from == "segments"):
+            raise ValueError("examples are for captions of episodes from frames")
         if self.per == "segment" and self.text_from == "segments":
-            raise ValueError(
-                "captions of segments are made from frames; --text-from segments is for episodes"
-            )
+            raise ValueError("captions of segments are made from frames; text_from: segments is for episodes")
         return self
 
 
 def load_captioner(options: Options, stores: Stores) -> Captioner:
     """The model of a run with its settings. Raises as `CaptionAnnotator` does."""
     caption_options = options.parse(CaptionOptions)
+    samples = caption_options.samples
     verbs, phrases = read_verbs(caption_options.verbs), read_phrases(caption_options.phrases)
     vlm = load_vlm(_model_spec(options), options, _MAX_NEW_TOKENS, stores)
     if caption_options.text_from == "segments" and choose_writing(vlm) == "sentence":
@@ -134,6 +157,15 @@ def load_captioner(options: Options, stores: Stores) -> Captioner:
             "this model cannot sum up captions", f"{vlm.name} writes captions of frames and reads no question"
         )
     files: dict[str, Json] = {"verbs_hash": short_hash(dict(verbs))}
+    examples = caption_options.load_examples(stores, read_confirmed_captions)
+    if examples:
+        require_capabilities(vlm, frozenset({"schema"}), "captions by examples")
+    if samples > 1:
+        needed: frozenset[Capability] = frozenset({"schema", "samples", "seed"})
+        require_capabilities(vlm, needed, f"captions of {samples} samples")
+        if choose_writing(vlm) == "sentence":
+            raise RequestError("this model has no slots to vote on", f"{vlm.name} writes sentences alone")
+        files |= {"samples": samples, "sample_temperature": SAMPLE_TEMPERATURE}
     if phrases:
         files["phrases_hash"] = short_hash({text: slots_to_json(slots) for text, slots in phrases.items()})
     prompt_hash = captioner_hash(choose_writing(vlm), verbs, caption_options.per)
@@ -148,6 +180,8 @@ def load_captioner(options: Options, stores: Stores) -> Captioner:
         verbs=verbs,
         phrases=phrases,
         per=caption_options.per,
+        samples=samples,
+        examples=examples,
     )
 
 
@@ -168,13 +202,20 @@ def _caption_producer(
         "family": vlm.family,
     }
     is_per_segment = caption_options.per == "segment"
+    columns = _SEGMENT_COLUMNS if is_per_segment else _COLUMNS
+    agreement = Column(
+        name=agreement_column(caption_options.per),
+        type="float64",
+        meaning="Mean share of the samples asked for that agree with the caption, over its slots.",
+        rollup="min" if is_per_segment else "",
+    )
     return Producer(
         annotator=SEGMENT_CAPTION if is_per_segment else "caption",
         version=_VERSION,
         model=vlm.name,
         prompt_hash=prompt_hash,
         settings=settings,
-        columns=_SEGMENT_COLUMNS if is_per_segment else _COLUMNS,
+        columns=(*columns, agreement) if caption_options.samples > 1 else columns,
         kind="model",
         subject_kind=caption_options.per,
         after=SEGMENTERS if is_per_segment else (),
@@ -197,10 +238,12 @@ class CaptionQuestion:
     Attributes:
         work: The work, with its frames decoded.
         more: What follows the prompt.
+        examples: Captions of other episodes that it is shown.
     """
 
     work: Work
     more: str = ""
+    examples: ShownExamples = field(default_factory=ShownExamples)
 
 
 def ask_captioner(captioner: Captioner, questions: Sequence[CaptionQuestion]) -> list[Outcome]:
@@ -209,9 +252,7 @@ def ask_captioner(captioner: Captioner, questions: Sequence[CaptionQuestion]) ->
     sent = [request for request in requests if isinstance(request, VlmRequest)]
     written = iter(write_captions(captioner, sent))
     return [
-        _caption_result(question.work, captioner, next(written))
-        if isinstance(request, VlmRequest)
-        else request
+        _caption_result(question, captioner, next(written)) if isinstance(request, VlmRequest) else request
         for question, request in zip(questions, requests, strict=True)
     ]
 
@@ -224,18 +265,22 @@ def _caption_request(question: CaptionQuestion, captioner: Captioner) -> VlmRequ
         images = ReadableImages(lambda: plan.arrange(work.frames.at), work.release_frames)
     except MediaError as error:
         return error
-    return captioner.request(images, captioner.prompt(plan) + question.more)
+    return question.examples.add_to(captioner.request(images, captioner.prompt(plan) + question.more))
 
 
-def _caption_result(work: Work, captioner: Captioner, written: WrittenCaption | PaidFailure) -> Outcome:
+def _caption_result(
+    question: CaptionQuestion, captioner: Captioner, written: WrittenCaption | PaidFailure
+) -> Outcome:
     if isinstance(written, PaidFailure):
         return written
-    plan = captioner.plan(work.subject)
+    work, plan = question.work, captioner.plan(question.work.subject)
     value = {**written.value, **_describe_segment(work.subject, captioner)}
     described = work.subject.annotation
     if described and described.value.get("arm") and not value.get("arm"):
         # The column has the words of the caption; where they name no hand, the arm whose signals were cut.
         value["arm"] = described.value["arm"]
+    if question.examples.episode_ids:
+        value["examples"] = [*question.examples.episode_ids]
     annotation = new_annotation(
         work, captioner.producer, value, camera=plan.camera, frames=plan.seconds, cost=written.cost
     )
@@ -267,6 +312,9 @@ def _estimate_caption_cost(captioner: Captioner, subject: Subject, spec: str, pr
     prompt = caption_prompt(captioner.writing, plan.legend() if plan.views else "", captioner.verbs)
     tokens_out = _TYPED_TOKENS if captioner.writing == "typed" else _SENTENCE_TOKENS
     image_tokens = estimate_image_tokens(name, plan.image_sizes())
+    if captioner.examples:
+        image_tokens += captioner.examples.expect_tokens(name, subject)
+    tokens_out *= captioner.samples
     return _expect_cost([prompt], image_tokens, tokens_out, spec, price)
 
 
@@ -329,4 +377,8 @@ class CaptionAnnotator:
         """One caption per work; all are asked for at once."""
         if self._writer:
             return self._writer.process(works)
-        return ask_captioner(self.captioner, [CaptionQuestion(work=work) for work in works])
+        shown = find_examples(self.captioner.examples, works)
+        questions = [
+            CaptionQuestion(work=work, examples=item) for work, item in zip(works, shown, strict=True)
+        ]
+        return ask_captioner(self.captioner, questions)

@@ -8,24 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from annotators.base import PaidFailure
-from annotators.caption.frame_plan import CaptionLayout, FramePlan, add_context, plan_frames
-from annotators.caption.slot_filler import (
-    AttributeTexts,
-    FilledSlots,
-    ValueText,
-    clean_attributes,
-    clean_value,
-    describe_verbs,
-    fill_hash,
-    fill_slots,
-    find_phrase,
-    limit_actions,
-    name_action,
-    order_slots,
-)
-from annotators.models import Vlm, VlmFailure, VlmReply, VlmRequest
-from annotators.prompting import read_json_reply, read_prompt
 from ares.annotation import Cost, Producer, short_hash
 from ares.episode import Json
 from ares.errors import ModelError
@@ -36,14 +18,34 @@ from ares.rubric import (
     SlotValues,
     make_slot_columns,
     normalize_caption,
+    order_slots,
     slots_to_json,
 )
+from ares_annotators.base import PaidFailure
+from ares_annotators.caption.frame_plan import CaptionLayout, FramePlan, add_context, plan_frames
+from ares_annotators.caption.sample_vote import SAMPLE_TEMPERATURE, vote_slots
+from ares_annotators.caption.slot_filler import (
+    AttributeTexts,
+    FilledSlots,
+    ValueText,
+    clean_attributes,
+    clean_value,
+    describe_verbs,
+    fill_hash,
+    fill_slots,
+    limit_actions,
+    name_action,
+)
+from ares_annotators.caption.stated_phrases import find_phrase
+from ares_annotators.models import Vlm, VlmFailure, VlmReply, VlmRequest
+from ares_annotators.prompting import read_json_reply, read_prompt
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from annotators.base import CameraSeconds, Subject
+    from ares_annotators.base import CameraSeconds, Subject
+    from ares_annotators.examples import ConfirmedExamples
 
 # Length limits of replies: all slots with a sentence, and a sentence alone.
 MAX_TYPED_TOKENS, MAX_SENTENCE_TOKENS = 300, 64
@@ -51,7 +53,7 @@ MAX_TYPED_TOKENS, MAX_SENTENCE_TOKENS = 300, 64
 Writing = Literal["typed", "sentence"]
 # What has a separate caption.
 CaptionedKind = Literal["episode", "segment"]
-_PACKAGE = "annotators.caption"
+_PACKAGE = "ares_annotators.caption"
 _Sentence = Annotated[str, StringConstraints(min_length=1, max_length=400)]
 
 
@@ -80,11 +82,13 @@ class Captioner:
     Attributes:
         vlm: The model.
         producer: Producer of its captions.
-        layout: Frames that were asked for, see `annotators.caption.frame_plan.plan_frames`.
+        layout: Frames that were asked for, see `ares_annotators.caption.frame_plan.plan_frames`.
         camera: Camera name, or "" for the default of the layout.
         verbs: The guide of verbs.
         phrases: Sentences whose slots are known, for a model that writes no others.
         per: What has a caption: each episode, or each segment of it.
+        samples: Blind captions, of which the one is kept whose slots most others have.
+        examples: Confirmed captions of other episodes that it is shown, or None.
     """
 
     vlm: Vlm
@@ -94,6 +98,8 @@ class Captioner:
     verbs: Mapping[str, str]
     phrases: Mapping[str, SlotValues] = field(default_factory=dict)
     per: CaptionedKind = "episode"
+    samples: int = 1
+    examples: ConfirmedExamples | None = None
 
     @property
     def writing(self) -> Writing:
@@ -126,6 +132,9 @@ class Captioner:
             prompt=prompt,
             schema=caption_schema(self.verbs) if is_typed else None,
             max_tokens=MAX_TYPED_TOKENS if is_typed else MAX_SENTENCE_TOKENS,
+            samples=self.samples,
+            temperature=SAMPLE_TEMPERATURE if self.samples > 1 else 0.0,
+            seed=0 if self.samples > 1 else None,
         )
 
 
@@ -146,11 +155,17 @@ class WrittenCaption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReadReply:
-    """A reply as it was read; `slots` is None where it is a sentence alone."""
+    """A reply as it was read; `slots` is None where it is a sentence alone, `agreement` where nothing was voted on."""
 
     reply: VlmReply
     sentence: str
     slots: SlotValues | None
+    agreement: float | None = None
+
+
+def agreement_column(per: CaptionedKind) -> str:
+    """Name of the column that says how far the samples of a caption agree."""
+    return "segment_caption_agreement" if per == "segment" else "caption_agreement"
 
 
 def choose_writing(vlm: Vlm) -> Writing:
@@ -221,7 +236,13 @@ def _write_caption(
 def _read_reply(captioner: Captioner, reply: VlmReply | VlmFailure) -> _ReadReply | PaidFailure:
     if isinstance(reply, VlmFailure):
         return PaidFailure(reply.error, reply.cost)
-    read = parse_caption_reply(reply.text, captioner.writing, captioner.verbs)
+    texts = reply.samples or (reply.text,)
+    all_read = [parse_caption_reply(text, captioner.writing, captioner.verbs) for text in texts]
+    typed = [(item[0], item[1]) for item in all_read if not isinstance(item, str) and item[1] is not None]
+    if captioner.samples > 1 and typed:
+        voted = vote_slots(typed, captioner.samples)
+        return _ReadReply(reply=reply, sentence=voted.sentence, slots=voted.slots, agreement=voted.agreement)
+    read = next((item for item in all_read if not isinstance(item, str)), all_read[0])
     if isinstance(read, str):
         error = ModelError(read, f"{captioner.vlm.name} replied {reply.text[:200]!r}")
         return PaidFailure(error, reply.paid)
@@ -270,6 +291,8 @@ def _make_value(captioner: Captioner, read: _ReadReply) -> dict[str, Json]:
     outcome = _says_success(read.sentence, read.slots)
     if outcome is not None and captioner.per == "episode":
         value["caption_success"] = outcome
+    if read.agreement is not None:
+        value[agreement_column(captioner.per)] = round(read.agreement, 4)
     value["layout"] = choose_layout(captioner.layout, captioner.writing)
     if read.reply.text != read.sentence:
         value["raw"] = read.reply.text

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from annotators.base import Outcome, PaidFailure, Result, Subject, Work, new_annotation
-from annotators.caption.captioner import Captioner, WrittenCaption, write_captions
-from annotators.caption.slot_filler import describe_verbs
-from annotators.models import VlmRequest
-from annotators.prompting import escape_json, read_prompt
 from ares.annotation import Annotation, short_hash
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.rubric import COMPLETED, NOT_COMPLETED, make_slot_columns, slots_from_json
 from ares.store import in_condition, quote_literal
+from ares_annotators.base import Outcome, PaidFailure, Result, Subject, Work, new_annotation
+from ares_annotators.caption.captioner import Captioner, WrittenCaption, write_captions
+from ares_annotators.caption.slot_filler import describe_verbs
+from ares_annotators.models import VlmRequest
+from ares_annotators.prompting import escape_json, read_prompt
 
 if TYPE_CHECKING:
     from ares.store import Stores
 
 
-_PACKAGE = "annotators.caption"
+_PACKAGE = "ares_annotators.caption"
 # Of a longer episode so many captions, evenly spread, are told to the model.
 MOST_SEGMENTS = 60
 _LAYOUT = "segments"

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from annotators.base import CameraSeconds, Subject, merge_frame_requests
-from annotators.prompting import read_prompt
 from ares.clock import compute_camera_rate_hz
 from ares.episode import Camera, Episode, Role
+from ares_annotators.base import CameraSeconds, Subject, merge_frame_requests
+from ares_annotators.prompting import read_prompt
 
 if TYPE_CHECKING:
     import numpy as np
@@ -152,7 +152,7 @@ class ContextSheet:
         rows = [
             f"{label}: {', '.join(f'{second:.2f} s' for second in seconds)}" for label, seconds in self._rows
         ]
-        return read_prompt("annotators.caption", "context").strip().replace("{rows}", "; ".join(rows))
+        return read_prompt("ares_annotators.caption", "context").strip().replace("{rows}", "; ".join(rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

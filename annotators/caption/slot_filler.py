@@ -1,38 +1,31 @@
-"""Fills the slots of sentences: by a list of known sentences, or by a text model that can only choose parts of them."""
+"""Fills the slots of sentences by a text model that can only choose parts of them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, StringConstraints
 
-from annotators.models import Vlm, VlmFailure, VlmReply, VlmRequest
-from annotators.prompting import escape_json, read_json_reply, read_prompt
 from ares.annotation import Cost, short_hash
 from ares.episode import Json
-from ares.errors import ModelError, RequestError, SourceError
-from ares.input import parse_yaml
+from ares.errors import ModelError
 from ares.rubric import (
-    COMPLETED,
-    NOT_COMPLETED,
     NOT_VISIBLE,
     OTHER,
-    OUTCOMES,
-    SLOTS,
     SlotName,
     SlotValues,
     is_short_value,
     join_attributes,
+    order_slots,
 )
+from ares_annotators.models import Vlm, VlmFailure, VlmReply, VlmRequest
+from ares_annotators.prompting import escape_json, read_json_reply, read_prompt
 
-_PACKAGE = "annotators.caption"
+_PACKAGE = "ares_annotators.caption"
 MAX_FILL_TOKENS = 300
-# For estimates only.
-FILL_REPLY_TOKENS = 80
 # A longer text is no sentence: it is not sent, and nothing is stated.
 _MAX_CHARACTERS = 600
 # Scripts from here on write words without spaces between them, such as Thai, Chinese and Japanese.
@@ -273,48 +266,3 @@ def clean_value(value: str) -> str:
     """A value on one line; "" where it states nothing."""
     text = " ".join(value.split()).rstrip(".")
     return "" if text.lower() in ("", NOT_VISIBLE, "none", "n/a") else text
-
-
-def order_slots(named: Mapping[SlotName, str]) -> SlotValues:
-    """The slots that state something in at most 12 words, in the order of `SLOTS`."""
-    return {name: named[name] for name in SLOTS if is_short_value(named.get(name, ""))}
-
-
-# A sentence of a list that begins so says that the action was tried, and not completed.
-_FAIL = "fail to "
-
-
-def read_phrases(path: str) -> Mapping[str, SlotValues]:
-    """Known sentences with their slots, from a YAML file of a mapping; none for "".
-
-    Raises:
-        RequestError: The file cannot be read, or is no mapping of sentences to slots with short values.
-    """
-    if not path:
-        return {}
-    try:
-        document = parse_yaml(Path(path).read_text("utf-8"), path)
-    except (OSError, UnicodeDecodeError, SourceError) as error:
-        raise RequestError("file of phrases cannot be read", f"{path}: {error}") from None
-    if not isinstance(document, dict):
-        raise RequestError("a file of phrases is a mapping of sentences to their slots", path)
-    return {str(text).lower(): _phrase_slots(str(text), slots, path) for text, slots in document.items()}
-
-
-def _phrase_slots(text: str, slots: Any, path: str) -> SlotValues:
-    if not isinstance(slots, dict) or not slots.keys() <= set(SLOTS):
-        raise RequestError("a phrase has slots", f"{path}: {text!r}; there are: {', '.join(SLOTS)}")
-    wrong = [name for name, value in slots.items() if not (isinstance(value, str) and is_short_value(value))]
-    if wrong or slots.get("outcome", COMPLETED) not in OUTCOMES:
-        raise RequestError(
-            "a slot of a phrase has 1 to 12 words", f"{path}: {text!r}: {(wrong or ['outcome'])[0]}"
-        )
-    return order_slots(slots)
-
-
-def find_phrase(sentence: str, phrases: Mapping[str, SlotValues]) -> SlotValues | None:
-    """The slots of a known sentence, "fail to" before it allowed; None for another."""
-    text = sentence.lower().strip(" .")
-    outcome = NOT_COMPLETED if text.startswith(_FAIL) else COMPLETED
-    slots = phrases.get(text.removeprefix(_FAIL))
-    return order_slots({"outcome": outcome, **slots}) if slots else None

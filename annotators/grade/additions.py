@@ -10,17 +10,17 @@ from heapq import nsmallest
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from annotators.grade.observation import OBSERVATION, read_observation
 from ares.annotation import short_hash
 from ares.episode import Json
 from ares.rubric import NOT_COMPLETED, OTHER, VERBS, SlotValues, find_verb_base_form, shipped_names
 from ares.store import quote_literal
+from ares_annotators.grade.observation import OBSERVATION, read_observation
 
 if TYPE_CHECKING:
     from ares.store import Stores
 
 
-_PACKAGE = "annotators.grade"
+_PACKAGE = "ares_annotators.grade"
 # Thai, Lao, Burmese, Khmer, kana, Chinese, Korean: no space between words, or between a word and its particle.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _WORD = r"\w+(?:['\u2019]\w+)*"
@@ -96,6 +96,12 @@ def stem_word(word: str) -> str:
 _SAMPLE = 400
 
 
+def sample_episodes(stores: Stores, dataset: str, count: int) -> list[str]:
+    """The first ids of a dataset, which are hashes: the same ones whatever the order of the table."""
+    batches = stores.tables.episodes.id_batches(f"dataset = {quote_literal(dataset)}")
+    return nsmallest(count, (episode_id for ids in batches for episode_id in ids))
+
+
 class DatasetWords:
     """Words that a caption of a dataset may use in its slots: others may be a note to the judge.
 
@@ -139,9 +145,7 @@ class DatasetWords:
 
     def _read_words(self, dataset: str) -> set[str]:
         """The words of instructions, and of what was observed in earlier runs."""
-        batches = self._stores.tables.episodes.id_batches(f"dataset = {quote_literal(dataset)}")
-        # Those with the first ids, which are hashes: the same ones whatever the order of the table.
-        ids = nsmallest(_SAMPLE, (episode_id for ids in batches for episode_id in ids))
+        ids = sample_episodes(self._stores, dataset, _SAMPLE)
         episodes = self._stores.tables.episodes.get(ids)
         texts = [text for episode in episodes for text in episode.instructions]
         stored = self._stores.annotations.find_annotations(ids, [OBSERVATION])

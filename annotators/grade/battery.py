@@ -8,9 +8,6 @@ from itertools import permutations
 from random import Random
 from typing import NamedTuple, cast
 
-from annotators.grade.grading import GradedText
-from annotators.grade.grey_frames import GreyFrames
-from annotators.grade.outcome_rulings import Text
 from ares.rubric import (
     BATTERY,
     COMPLETED,
@@ -29,6 +26,9 @@ from ares.rubric import (
     states_value,
     swap_value,
 )
+from ares_annotators.grade.grading import GradedText
+from ares_annotators.grade.grey_frames import GreyFrames
+from ares_annotators.grade.outcome_rulings import Text
 
 # Slots of a near miss, by kind.
 _SLOTS: Mapping[str, tuple[SlotName, ...]] = {
@@ -59,6 +59,11 @@ class SeenCaption:
     is_accepted: bool
     confusions: Sequence[Ruling] = ()
 
+    @property
+    def dataset(self) -> str:
+        """Its dataset."""
+        return self.text.work.episode.dataset
+
 
 class Control(NamedTuple):
     """A false text, or a caption of frames that show none of it.
@@ -66,10 +71,12 @@ class Control(NamedTuple):
     Attributes:
         kind: In which way it is false.
         text: The text with its frames.
+        is_of_battery: Whether it is of a battery, or one of the controls afterwards.
     """
 
     kind: ControlKind
     text: Text
+    is_of_battery: bool = True
 
 
 class ControlMaker:
@@ -106,7 +113,7 @@ class ControlMaker:
         """One control of a kind that is drawn; none where the captions offer none."""
         for kind in self._random.sample(_SINGLE_KINDS, len(_SINGLE_KINDS)):
             if drawn := self._draw(kind, 1):
-                return drawn
+                return [drawn[0]._replace(is_of_battery=False)]
         return []
 
     def _draw(self, kind: ControlKind, count: int) -> list[Control]:

@@ -12,19 +12,19 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from annotators.base import CameraSeconds, Preflight, Subject, Work
-from annotators.caption import compute_even_seconds
-from annotators.grade.judge import GradeCase, Judgement
 from ares.annotation import Cost, Producer, short_hash
 from ares.episode import Json
 from ares.errors import AresError, MediaError, RequestError
 from ares.rubric import Criterion, Rubric, Ruling, Verdict, normalize_caption
+from ares_annotators.base import CameraSeconds, Preflight, Subject, Work
+from ares_annotators.caption import compute_even_seconds
+from ares_annotators.grade.judge import GradeCase, Judgement
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from annotators.models import NamedEncoder
+    from ares_annotators.models import NamedEncoder
 
 
 LABEL = "demo judge of a simulation"
@@ -38,7 +38,7 @@ _LEAST_CANDIDATES = 2
 
 
 class ClipJudge:
-    """Similarity of CLIP to phrases; fills the protocol `annotators.grade.judge.Judge`.
+    """Similarity of CLIP to phrases; fills the protocol `ares_annotators.grade.judge.Judge`.
 
     A caption that is no candidate phrase is UNSURE. Compared as a further one, it would lose to the phrase that says
     the same in other words, or win over it by the choice of words; no measurement covers either.
@@ -52,8 +52,7 @@ class ClipJudge:
     batch_size = _BATCH_SIZE
     workers = 1
     call_limit = None
-    reads_slots = False
-    text_vlm = None
+    vlm = None
     prompt_hash = short_hash([_TEMPLATE])
     observation_producers: Sequence[Producer] = ()
 
@@ -91,12 +90,10 @@ class ClipJudge:
         fits = {key: self.fit_phrases(work) for key, work in works.items()}
         return [self._judge_case(case, fits[id(case.work.frames), case.work.subject.id]) for case in cases]
 
-    def _judge_case(
-        self, case: GradeCase, similarities: NDArray[np.float32] | MediaError
-    ) -> Judgement | MediaError:
-        if isinstance(similarities, MediaError):
-            return similarities
-        return Judgement(rulings=[self._rule_criterion(item, case, similarities) for item in case.criteria])
+    def _judge_case(self, case: GradeCase, fit: NDArray[np.float32] | MediaError) -> Judgement | MediaError:
+        if isinstance(fit, MediaError):
+            return fit
+        return Judgement(rulings=[self._rule_criterion(item, case, fit) for item in case.criteria])
 
     def fit_phrases(self, work: Work) -> NDArray[np.float32] | MediaError:
         """(N,) mean cosine of the candidate phrases with the frames, each camera counting as much as another."""

@@ -6,54 +6,48 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from annotators.base import PaidFailure, Work, new_annotation
-from annotators.grade.battery import Control
-from annotators.grade.grading import GradedText, GradeOutcome, Grader, grade_texts
 from ares.annotation import Annotation, Cost
 from ares.episode import Json
 from ares.rubric import CONTROL
+from ares_annotators.base import Work, find_outcome_cost, find_outcome_error, new_annotation
+from ares_annotators.grade.battery import Control
+from ares_annotators.grade.grading import GradedText, GradeOutcome, Grader, grade_texts
 
 
-def grade_controls(
-    grader: Grader, battery: Sequence[Control], single: Sequence[Control] = ()
-) -> tuple[list[Annotation], Cost]:
+def grade_controls(grader: Grader, controls: Sequence[Control]) -> tuple[list[Annotation], Cost]:
     """Put false texts to a judge.
 
     Args:
         grader: The judge with its rubric.
-        battery: Texts of a battery.
-        single: Texts beside one.
+        controls: The texts.
 
     Returns:
         An annotation for each episode, with the gradings of its texts, and what all has cost now.
     """
-    controls = [*battery, *single]
     graded = grade_texts(grader, [control.text for control in controls]) if controls else []
     rows: dict[str, list[dict[str, Json]]] = {}
-    for number, (control, outcome) in enumerate(zip(controls, graded, strict=True)):
-        row = _control_row(control, outcome, is_of_battery=number < len(battery))
-        rows.setdefault(control.text.work.subject.id, []).append(row)
+    for control, outcome in zip(controls, graded, strict=True):
+        rows.setdefault(control.text.work.subject.id, []).append(_control_row(control, outcome))
     works = {control.text.work.subject.id: control.text.work for control in controls}
     now = time.time()
     annotations = [_make_annotation(grader, works[key], gradings, now) for key, gradings in rows.items()]
     return annotations, sum(map(_paid_for, graded), Cost())
 
 
-def _control_row(control: Control, outcome: GradeOutcome, *, is_of_battery: bool) -> dict[str, Json]:
+def _control_row(control: Control, outcome: GradeOutcome) -> dict[str, Json]:
     """What came of one text, as `ares.rubric.tripwire.read_controls` reads it."""
-    row: dict[str, Json] = {"kind": control.kind, "text": control.text.text, "battery": is_of_battery}
+    kind, text, is_of_battery = control
+    row: dict[str, Json] = {"kind": kind, "text": text.text, "battery": is_of_battery}
     if isinstance(outcome, GradedText):
         return {**row, "grade": outcome.value["grade"], "calls": outcome.judgement.paid.calls}
-    error = outcome.error if isinstance(outcome, PaidFailure) else outcome
-    return {**row, "grade": "error", "reason": str(error)}
+    return {**row, "grade": "error", "reason": str(find_outcome_error(outcome))}
 
 
 def _make_annotation(
     grader: Grader, work: Work, gradings: Sequence[dict[str, Json]], now: float
 ) -> Annotation:
     """The controls of a caption: a fact about the judge, kept with the episode."""
-    label = grader.judge.settings.get("label", "")
-    value: dict[str, Json] = {"gradings": list(gradings), "time": now, **({"label": label} if label else {})}
+    value: dict[str, Json] = {"gradings": list(gradings), "time": now}
     # A caption may get several in its life: each has a part of its own.
     return replace(
         new_annotation(work, grader.producer, value),
@@ -67,4 +61,4 @@ def _make_annotation(
 def _paid_for(outcome: GradeOutcome) -> Cost:
     if isinstance(outcome, GradedText):
         return outcome.judgement.paid
-    return outcome.cost if isinstance(outcome, PaidFailure) else Cost()
+    return find_outcome_cost(outcome)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING
 
-from annotators.grade.battery import Control, ControlMaker, SeenCaption
-from ares.rubric import BATTERY, CAPTIONS_PER_CONTROL, read_tripwires
+from ares.annotation import Cost
+from ares.rubric import BATTERY, CAPTIONS_PER_CONTROL, read_controls, read_tripwires
 from ares.store import producer_column, quote_literal
+from ares_annotators.grade.battery import Control, ControlMaker, SeenCaption
+from ares_annotators.grade.control_grading import grade_controls
 
 if TYPE_CHECKING:
-    from annotators.base import CameraSeconds, Subject
-    from ares.annotation import Producer
     from ares.store import Stores
+    from ares_annotators.base import CameraSeconds, Subject
+    from ares_annotators.grade.grading import Grader
 
 
 # Captions whose grades a battery waits for: what captioner and judge confuse shows in them.
@@ -36,52 +38,61 @@ class _DatasetState:
 
 
 class ControlSchedule:
-    """Draws the controls of one judge in a run; safe to use from threads.
+    """Puts the controls of a run to its judge; safe to use from threads.
 
     Args:
         stores: Stores of the workspace.
-        producer: Producer of the grades.
+        grader: The judge with its rubric.
         select_frames: The frames of a caption that the judge gets.
-        verbs: The guide of verbs.
     """
 
     def __init__(
-        self,
-        stores: Stores,
-        producer: Producer,
-        select_frames: Callable[[Subject], CameraSeconds],
-        verbs: Mapping[str, str],
+        self, stores: Stores, grader: Grader, select_frames: Callable[[Subject], CameraSeconds]
     ) -> None:
-        self._stores, self._producer, self._verbs = stores, producer, verbs
-        self._select_frames = select_frames
+        self._stores, self._grader, self._select_frames = stores, grader, select_frames
         self._states: dict[str, _DatasetState] = {}
         self._lock = threading.Lock()
 
-    def take(self, dataset: str, seen: Sequence[SeenCaption]) -> tuple[list[Control], list[Control]]:
-        """The battery and the single controls that are due after some captions of a dataset were graded.
+    def grade_due(self, seen: Sequence[SeenCaption]) -> Cost:
+        """Grade the batteries and single controls that are due after some captions were graded; what they have cost."""
+        by_dataset: dict[str, list[SeenCaption]] = {}
+        for caption in seen:
+            by_dataset.setdefault(caption.dataset, []).append(caption)
+        paid = (self._grade(dataset, self._take(dataset, own)) for dataset, own in by_dataset.items())
+        return sum(paid, Cost())
 
-        Args:
-            dataset: The dataset.
-            seen: The captions.
-        """
+    def finish(self) -> Cost:
+        """Grade the batteries that are due at the end of a run with few captions; what they have cost."""
+        with self._lock:
+            waiting = {name: state for name, state in self._states.items() if state.seen}
+            batteries = {name: self._draw_battery(name, state) for name, state in waiting.items()}
+        return sum((self._grade(dataset, battery) for dataset, battery in batteries.items()), Cost())
+
+    def _grade(self, dataset: str, controls: Sequence[Control]) -> Cost:
+        """Grade false texts, and keep what came of them with their episodes; what they have cost."""
+        if not controls:
+            return Cost()
+        annotations, paid = grade_controls(self._grader, controls)
+        self._stores.annotations.append(annotations)
+        rows = read_controls(annotation.value for annotation in annotations)
+        if 2 * sum(row.is_of_battery for row in rows) < sum(control.is_of_battery for control in controls):
+            self._give_back(dataset)
+        return paid
+
+    def _take(self, dataset: str, seen: Sequence[SeenCaption]) -> list[Control]:
+        """The battery or the single controls that are due after some captions of a dataset were graded."""
         with self._lock:
             state = self._state(dataset)
             before, state.graded = state.graded, state.graded + len(seen)
             if state.is_tested:
                 count = state.graded // CAPTIONS_PER_CONTROL - before // CAPTIONS_PER_CONTROL
                 maker = self._make(dataset, seen, f"{before}")
-                return [], [control for _ in range(count) for control in maker.draw_single()]
+                return [control for _ in range(count) for control in maker.draw_single()]
             # Kept captions hold no pixels: their frames are decoded again.
             state.seen += map(self._without_pixels, seen)
-            return self._draw_battery(dataset, state) if len(state.seen) >= _CAPTIONS_BEFORE else [], []
+            return self._draw_battery(dataset, state) if len(state.seen) >= _CAPTIONS_BEFORE else []
 
-    def finish(self) -> dict[str, list[Control]]:
-        """By dataset the batteries that are due at the end of a run with few captions."""
-        with self._lock:
-            waiting = {name: state for name, state in self._states.items() if state.seen}
-            return {name: self._draw_battery(name, state) for name, state in waiting.items()}
-
-    def give_back(self, dataset: str) -> None:
+    def _give_back(self, dataset: str) -> None:
         """Let the battery be put again to a judge that could not be called."""
         with self._lock:
             self._states[dataset].is_tested = False
@@ -100,11 +111,11 @@ class ControlSchedule:
         return log.claim_document(_BATTERIES, key, {"time": now})
 
     def _key(self, dataset: str) -> str:
-        return f"{self._producer.maker_id}/{dataset}"
+        return f"{self._grader.producer.maker_id}/{dataset}"
 
     def _make(self, dataset: str, seen: Sequence[SeenCaption], seed: str) -> ControlMaker:
-        random = Random(f"controls {self._producer.maker_id} {dataset} {seed}")
-        return ControlMaker(seen, self._verbs, random)
+        random = Random(f"controls {self._grader.producer.maker_id} {dataset} {seed}")
+        return ControlMaker(seen, self._grader.verbs, random)
 
     def _without_pixels(self, caption: SeenCaption) -> SeenCaption:
         work = caption.text.work
@@ -113,7 +124,9 @@ class ControlSchedule:
 
     def _state(self, dataset: str) -> _DatasetState:
         if dataset not in self._states:
-            tripwire = read_tripwires(self._stores.annotations).get(self._producer.maker_id, {}).get(dataset)
+            tripwire = (
+                read_tripwires(self._stores.annotations).get(self._grader.producer.maker_id, {}).get(dataset)
+            )
             # With fewer graded texts the battery was given back.
             is_tested = tripwire is not None and 2 * int(str(tripwire["controls"])) >= sum(BATTERY.values())
             self._states[dataset] = _DatasetState(self._count_graded(dataset), is_tested)
@@ -121,8 +134,8 @@ class ControlSchedule:
 
     def _count_graded(self, dataset: str) -> int:
         """Captions that this judge has graded in the dataset, or texts of segments in all of them."""
-        column, tables = producer_column(self._producer.annotator), self._stores.tables
-        of_judge = f"{column} = {quote_literal(self._producer.maker_id)}"
+        column, tables = producer_column(self._grader.producer.annotator), self._stores.tables
+        of_judge = f"{column} = {quote_literal(self._grader.producer.maker_id)}"
         if column in tables.episodes.columns():
             return tables.episodes.count(f"dataset = {quote_literal(dataset)} AND {of_judge}")
         return tables.segments.count(of_judge) if column in tables.segments.columns() else 0

@@ -6,20 +6,15 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from annotators.caption import CaptionedKind, CaptionLayout
-from annotators.models import LocalModelOptions
+from ares_annotators.caption import CaptionedKind, CaptionLayout
+from ares_annotators.models import LocalModelOptions
 
 
 class GradeOptions(LocalModelOptions):
     """Options of grading."""
 
-    # The producer knows judges and models of texts by their names, and verbs by the hash of prompts.
-    not_in_producer: ClassVar[frozenset[str]] = LocalModelOptions.not_in_producer | {
-        "judge",
-        "text_model",
-        "verbs",
-        "per",
-    }
+    # The producer knows judges by their names, and verbs by the hash of prompts.
+    not_in_producer: ClassVar[frozenset[str]] = LocalModelOptions.not_in_producer | {"judge", "verbs", "per"}
 
     per: CaptionedKind = Field(
         default="episode",
@@ -29,11 +24,6 @@ class GradeOptions(LocalModelOptions):
     candidates: str = Field(
         default="",
         description="text file, one phrase a line: what a clip judge, which is the demo's, distinguishes",
-    )
-    text_model: str = Field(
-        default="judge",
-        description="what compares two words and reads the slots of sentences: judge (the judge itself), or another "
-        "model (hf:... or openai:...)",
     )
     verbs: str = Field(
         default="",
@@ -46,7 +36,7 @@ class GradeOptions(LocalModelOptions):
     )
     judge: tuple[str, ...] = Field(
         default=(),
-        description="judge; of several, every one must accept a caption (default: --model, or ARES_JUDGE_MODEL)",
+        description="several judges, each of which must accept a caption (default: one, --model or ARES_JUDGE_MODEL)",
     )
     camera: str = Field(
         default="",

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from annotators.base import PaidFailure
-from annotators.grade.additions import find_extra_words
-from annotators.grade.judge import GradeCase, Judge, Judgement
-from annotators.grade.outcome_rulings import Text, rule_by_outcome
-from annotators.grade.outcome_source import StoredOutcomeSource
 from ares.annotation import Producer
 from ares.episode import Json
 from ares.errors import AresError
@@ -25,6 +20,11 @@ from ares.rubric import (
     make_grade_value,
     normalize_caption,
 )
+from ares_annotators.base import PaidFailure
+from ares_annotators.grade.additions import find_extra_words
+from ares_annotators.grade.judge import GradeCase, Judge, Judgement
+from ares_annotators.grade.outcome_rulings import Text, rule_by_outcome
+from ares_annotators.grade.outcome_source import StoredOutcomeSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,6 @@ class Grader:
         rubric: The rubric.
         judge: The judge.
         producer: The producer of their grades.
-        families_file: The user's table of model families, or "".
         outcomes: Where the outcomes of episodes are read.
         verbs: The guide of verbs.
     """
@@ -43,7 +42,6 @@ class Grader:
     rubric: Rubric
     judge: Judge
     producer: Producer
-    families_file: str
     outcomes: StoredOutcomeSource
     verbs: Mapping[str, str]
 
@@ -53,7 +51,7 @@ class GradedText:
     """What a rubric makes of a text.
 
     Attributes:
-        value: grade, acceptable, score, grade_score, counts and rulings, see `ares.rubric.make_grade_value`.
+        value: The grade with its rulings, see `ares.rubric.make_grade_value`.
         rulings: The rulings in the order of the rubric.
         judgement: What the judge said; empty where code has ruled on everything.
     """
@@ -112,35 +110,26 @@ def _grade_case(case: GradeCase, judgement: Judgement) -> GradedText:
 
 def _rule_by_code(criterion: Criterion, subject: CheckInput, *, is_control: bool) -> Ruling | None:
     """The ruling of code on a criterion, or None where the judge has to rule."""
-    if criterion.applies_when == "stated" and not _is_slot_stated(criterion, subject.slots):
-        return Ruling(
-            criterion=criterion.id,
-            verdict=Verdict.NA,
-            source="hard",
-            slot=criterion.slot or "",
-            reason="caption does not say",
-        )
+    claimed = _claimed_value(criterion, subject.slots)
+    unstated = Ruling(
+        criterion=criterion.id,
+        verdict=Verdict.NA,
+        source="hard",
+        slot=criterion.slot or "",
+        reason="caption does not say",
+    )
+    if criterion.applies_when == "stated" and not claimed:
+        return unstated
     outcomes = [] if is_control else [CHECKS[name](subject) for name in criterion.hard]
     failed = next((outcome for outcome in outcomes if outcome.verdict is Verdict.UNMET), None)
     if failed:
-        return Ruling(
-            criterion=criterion.id,
-            verdict=Verdict.UNMET,
-            source="hard",
-            slot=criterion.slot or "",
-            claimed=_claimed_value(criterion, subject.slots),
-            reason=failed.reason,
-            observed=failed.observed,
-        )
+        _, reason, observed = failed
+        return replace(unstated, verdict=Verdict.UNMET, claimed=claimed, reason=reason, observed=observed)
     if criterion.slot or criterion.claim:
         return None
     met = any(outcome.verdict is Verdict.MET for outcome in outcomes)
     verdict, reason = (Verdict.MET, "checked by code") if met else (Verdict.NA, "no check applies")
-    return Ruling(criterion=criterion.id, verdict=verdict, source="hard", reason=reason)
-
-
-def _is_slot_stated(criterion: Criterion, slots: SlotValues) -> bool:
-    return bool(_claimed_value(criterion, slots))
+    return replace(unstated, verdict=verdict, reason=reason)
 
 
 def _claimed_value(criterion: Criterion, slots: SlotValues) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from annotators.base import CameraSeconds, Frames
+from ares_annotators.base import CameraSeconds, Frames
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +22,8 @@ class GreyFrames(Frames):
         frames: The frames of the episode.
     """
 
+    is_changed = True
+
     def __init__(self, frames: Frames) -> None:
         self._frames = frames
 
@@ -29,11 +31,6 @@ class GreyFrames(Frames):
     def requested(self) -> CameraSeconds:
         """The seconds that can be read, by camera."""
         return self._frames.requested
-
-    @property
-    def is_changed(self) -> bool:
-        """Always: what is stored of the episode was seen in other frames."""
-        return True
 
     def decode(self) -> None:
         """As `Frames.decode`."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject, Work
-from annotators.caption import CaptionLayout, FramePlan, plan_frames
-from annotators.models import ModelProperties, ReadableImages, Vlm
 from ares.annotation import Annotation, Cost, Producer
-from ares.episode import Json
 from ares.errors import AresError, MediaError
 from ares.rubric import Criterion, Rubric, Ruling, SlotValues
+from ares_annotators.base import CameraSeconds, PaidFailure, Subject, Work
+from ares_annotators.caption import CaptionLayout, FramePlan, plan_frames
+from ares_annotators.models import FrameJudge, ReadableImages, Vlm
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,41 +63,19 @@ class Judgement:
     observation_ids: Sequence[str] = ()
 
 
-class Judge(ModelProperties, Protocol):
+class Judge(FrameJudge, Protocol):
     """A model that rules on captions, but not on those by its model family."""
 
     @property
-    def reads_slots(self) -> bool:
-        """Whether it rules slot by slot; the demo's judge compares whole phrases."""
-
-    @property
-    def text_vlm(self) -> Vlm | None:
-        """The model that reads words for it, or None."""
-
-    @property
-    def prompt_hash(self) -> str:
-        """Hash of its prompts, or "" where the rubric holds them all."""
-
-    @property
-    def settings(self) -> Mapping[str, Json]:
-        """What makes its rulings what they are beside its name and prompts, for the producer of grades."""
+    def vlm(self) -> Vlm | None:
+        """The model, which also reads the slots of sentences; None for the demo's, which compares whole phrases."""
 
     @property
     def observation_producers(self) -> Sequence[Producer]:
         """Producers of what it sees before it knows the caption; empty where it always knows it."""
 
-    def select_frames(self, subject: Subject) -> CameraSeconds:
-        """Frames that it needs of the span of a caption."""
-
     def judge(self, cases: Sequence[GradeCase]) -> Sequence[Judgement | PaidFailure | AresError]:
         """One result per case; a failure means that the model could not be called, and that a retry may help."""
-
-    def preflight(self) -> Preflight:
-        """Check before a run that the model answers. Raises ModelError."""
-
-    @property
-    def call_limit(self) -> Callable[[], int] | None:
-        """Cases to have in hand at the same time now, or None where that is always `workers`."""
 
     def expect_cost(self, subject: Subject, questions: int) -> Cost:
         """Calls and tokens for one caption that was not observed, as they are expected before any measurement.

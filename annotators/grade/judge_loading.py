@@ -1,4 +1,4 @@
-"""Loads the judges that the options of grading name."""
+"""Loads the judge of a run, or several as one."""
 
 from __future__ import annotations
 
@@ -6,30 +6,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from annotators.caption import SEGMENT_CAPTION
-from annotators.grade.additions import DatasetWords
-from annotators.grade.judge import Judge, JudgeFrames
-from annotators.grade.judge_families import check_judge_families, judge_members
-from annotators.grade.vote import PanelJudge
-from annotators.models import UNKNOWN_UNTIL_LOADED, estimate_worker_resources
 from ares.errors import RequestError
 from ares.rubric import read_verbs
+from ares_annotators.caption import SEGMENT_CAPTION
+from ares_annotators.grade.additions import DatasetWords
+from ares_annotators.grade.judge import Judge, JudgeFrames
+from ares_annotators.grade.vote import PanelJudge
+from ares_annotators.models import estimate_worker_resources
 
 if TYPE_CHECKING:
-    from annotators.base import Options
-    from annotators.grade.grade_options import GradeOptions
     from ares.jobs import WorkerNeeds
     from ares.rubric import Rubric
     from ares.store import Stores
+    from ares_annotators.base import Options
+    from ares_annotators.grade.grade_options import GradeOptions
 
 
 _CLIP_PREFIX = "clip:"
 
 
 def list_judge_specs(options: Options, grade_options: GradeOptions) -> Sequence[str]:
-    """The specs of the judges of a run. Raises RequestError where --judge and --model are given."""
+    """The specs of the judges of a run. Raises RequestError where an option and --model name them."""
     if grade_options.judge and options.model:
-        raise RequestError("--judge and --model both name the judge", "give one of them")
+        raise RequestError("the option judge and --model both name the judge", "give one of them")
     return grade_options.judge or [options.model or options.settings.judge_model]
 
 
@@ -44,14 +43,11 @@ def load_judges(
     """The judge of a spec, or several as one; they share the words of a dataset.
 
     Raises:
-        RequestError: A spec or an option cannot be read, or two judges have one language model.
+        RequestError: A spec or an option cannot be read.
         ModelError: A judge cannot be loaded.
     """
     judges = [_load_judge(spec, options, grade_options, stores, rubric, words) for spec in specs]
-    if len(judges) == 1:
-        return judges[0]
-    check_judge_families(judges, options.settings.model_families)
-    return PanelJudge(judges)
+    return judges[0] if len(judges) == 1 else PanelJudge(judges)
 
 
 def sum_judge_resources(specs: Sequence[str]) -> WorkerNeeds:
@@ -69,9 +65,14 @@ def _load_judge(
     rubric: Rubric,
     words: DatasetWords,
 ) -> Judge:
+    """The judge of a spec; a vision-language model gets no caption."""
     if spec.startswith(_CLIP_PREFIX):
-        from annotators.grade.clip_judge import ClipJudge, check_clip_judge_rubric, read_candidate_phrases
-        from annotators.models import load_encoder_for
+        from ares_annotators.grade.clip_judge import (
+            ClipJudge,
+            check_clip_judge_rubric,
+            read_candidate_phrases,
+        )
+        from ares_annotators.models import load_encoder_for
 
         check_clip_judge_rubric(rubric)
         candidates = read_candidate_phrases(grade_options.candidates)
@@ -80,45 +81,14 @@ def _load_judge(
             candidates,
             grade_options.camera,
         )
-    return _load_model_judge(spec, options, grade_options, stores, words)
-
-
-def _load_model_judge(
-    spec: str,
-    options: Options,
-    grade_options: GradeOptions,
-    stores: Stores,
-    words: DatasetWords,
-) -> Judge:
-    """A vision-language model as judge: it gets no caption."""
-    from annotators.grade.observing_judge import ObservingJudge
-    from annotators.grade.segment_observer import MAX_NEW_TOKENS, SegmentObserver
-    from annotators.grade.slot_values import DatasetValues
-    from annotators.models import load_vlm
+    from ares_annotators.grade.observing_judge import ObservingJudge
+    from ares_annotators.grade.segment_observer import MAX_NEW_TOKENS, SegmentObserver
+    from ares_annotators.grade.slot_values import DatasetValues
+    from ares_annotators.models import load_vlm
 
     frames, verbs = JudgeFrames(grade_options.layout, grade_options.camera), read_verbs(grade_options.verbs)
     vlm = load_vlm(spec, options, MAX_NEW_TOKENS, stores)
     observer = SegmentObserver(vlm, frames, stores, verbs)
-    is_judge = grade_options.text_model == "judge"
-    texts = vlm if is_judge else load_vlm(_text_model_spec(grade_options), options, MAX_NEW_TOKENS, stores)
     captions = SEGMENT_CAPTION if grade_options.per == "segment" else "caption"
     rivals = DatasetValues(stores, words, verbs, captions).choose_rival
-    return ObservingJudge(vlm, observer, frames, texts, stores.annotations, words, rivals)
-
-
-def _text_model_spec(grade_options: GradeOptions) -> str:
-    if not grade_options.text_model.startswith(("hf:", "openai:", "stub:")):
-        raise RequestError(
-            "no such model of texts",
-            f"{grade_options.text_model!r}; give judge, hf:FOLDER or openai:MODEL@http://HOST:PORT/v1",
-        )
-    return grade_options.text_model
-
-
-def warn_of_missing_schema(judge: Judge) -> list[str]:
-    """What a person should know of judges whose back end holds no form."""
-    return [
-        f"{member.name} holds no JSON schema: it is asked for JSON in words, and a reply of another form is a failure"
-        for member in judge_members(judge)
-        if member.settings.get("has_schema") is False and UNKNOWN_UNTIL_LOADED not in member.name
-    ]
+    return ObservingJudge(vlm, observer, frames, stores.annotations, words, rivals)

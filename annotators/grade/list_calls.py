@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from annotators.models import Vlm, VlmFailure, VlmReply, VlmRequest
 from ares.annotation import Cost, short_hash
 from ares.episode import Json
 from ares.store import MODEL_REPLIES, batched
+from ares_annotators.models import Vlm, VlmFailure, VlmReply, VlmRequest
 
 if TYPE_CHECKING:
     from ares.errors import AresError
@@ -65,7 +65,7 @@ def ask_lists(
     open_lists = [[next(numbers) for _ in members] for members in lists]
     for parts in (2, len(entries), 1):
         requests = [
-            fit_request(make_request([entries[number] for number in members]), vlm) for members in open_lists
+            _fit_request(make_request([entries[number] for number in members]), vlm) for members in open_lists
         ]
         unread: list[list[int]] = []
         for members, reply in zip(open_lists, vlm.ask(requests) if requests else (), strict=True):
@@ -83,7 +83,7 @@ def ask_lists(
     return outcomes
 
 
-def fit_request(request: VlmRequest, vlm: Vlm) -> VlmRequest:
+def _fit_request(request: VlmRequest, vlm: Vlm) -> VlmRequest:
     """A request without its schema where a model takes none: its prompt says the form in words."""
     return request if "schema" in vlm.capabilities else replace(request, schema=None)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from annotators.prompting import read_json_reply
 from ares.episode import Json
 from ares.rubric import NOT_VISIBLE, OTHER, SLOTS, SlotName, is_short_value, join_attributes
+from ares_annotators.prompting import read_json_reply
 
 # Name of the annotations that hold observations.
 OBSERVATION = "observation"
@@ -29,6 +29,13 @@ class StrictForm(BaseModel):
     """A reply with these keys and no others, each of exactly this type."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class CitingForm(Protocol):
+    """A part of a reply that rests on frames."""
+
+    frames: Frames
+    confidence: Percent
 
 
 class _ActionForm(StrictForm):
@@ -114,11 +121,6 @@ class Observation:
     parts: Mapping[SlotName, ObservedPart]
 
     @property
-    def shows_something(self) -> bool:
-        """Whether any slot is visible."""
-        return any(part.is_visible for part in self.parts.values())
-
-    @property
     def visible_values(self) -> list[str]:
         """What it sees of the slots that are visible."""
         return [part.value for part in self.parts.values() if part.is_visible]
@@ -150,17 +152,24 @@ def parse_observation(reply: str, seconds: Sequence[float], verbs: Mapping[str, 
     if isinstance(read, str):
         return read
     forms: dict[SlotName, _AnyForm] = {slot: read.form(slot) for slot in SLOTS}
-    if any(number > len(seconds) for form in forms.values() for number in form.frames):
-        return "reply cites a frame that was not shown"
-    return Observation({slot: _observed_part(form, seconds, verbs) for slot, form in forms.items()})
-
-
-def _observed_part(form: _AnyForm, seconds: Sequence[float], verbs: Mapping[str, str]) -> ObservedPart:
-    return ObservedPart(
-        value=_form_value(form, verbs) or NOT_VISIBLE,
-        seconds=tuple(seconds[number - 1] for number in sorted(set(form.frames))),
-        confidence=form.confidence / 100,
+    return find_unshown_frame(forms.values(), seconds) or Observation(
+        {
+            slot: make_part(_form_value(form, verbs) or NOT_VISIBLE, form, seconds)
+            for slot, form in forms.items()
+        }
     )
+
+
+def find_unshown_frame(forms: Iterable[CitingForm], seconds: Sequence[float]) -> str:
+    """What is wrong with forms that cite more frames than were shown, in order at these seconds; else ""."""
+    is_unshown = any(number > len(seconds) for form in forms for number in form.frames)
+    return "reply cites a frame that was not shown" if is_unshown else ""
+
+
+def make_part(value: str, form: CitingForm, seconds: Sequence[float]) -> ObservedPart:
+    """A value with the seconds of the frames that its form cites, and with its confidence."""
+    cited = tuple(seconds[number - 1] for number in sorted(set(form.frames)))
+    return ObservedPart(value=value, seconds=cited, confidence=form.confidence / 100)
 
 
 def _form_value(form: _AnyForm, verbs: Mapping[str, str]) -> str:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
-from annotators.grade.additions import DatasetWords, find_unknown_words
-from annotators.grade.judge import GradeCase, ImagesForJudge, JudgeFrames, Judgement
-from annotators.grade.list_calls import EntryReply, KeptAnswers, ListQuestion, ask_lists, fit_request
-from annotators.grade.observation import LEAST_CONFIDENCE
-from annotators.grade.questions import (
+from ares.annotation import Cost, Producer, short_hash
+from ares.episode import Json
+from ares.errors import AresError
+from ares.rubric import Criterion, SlotName, is_same_value
+from ares.store import AnnotationStore
+from ares_annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
+from ares_annotators.grade.additions import DatasetWords, find_unknown_words
+from ares_annotators.grade.judge import GradeCase, ImagesForJudge, JudgeFrames, Judgement
+from ares_annotators.grade.list_calls import EntryReply, KeptAnswers, ListQuestion, ask_lists
+from ares_annotators.grade.observation import LEAST_CONFIDENCE, ObservedPart
+from ares_annotators.grade.questions import (
     ExtraWords,
-    FrameAnswer,
     SlotOptions,
     ValuePair,
     bare_value,
@@ -27,22 +31,17 @@ from annotators.grade.questions import (
     rubric_question_request,
     words_request,
 )
-from annotators.grade.segment_observer import SegmentObserver, WorkObservation, shared_frames_key
-from annotators.grade.settlement import RivalChooser, SlotSettlement
-from annotators.models import Vlm, VlmReply, VlmRequest, call_limit, make_test_call
-from ares.annotation import Cost, Producer, short_hash
-from ares.episode import Json
-from ares.errors import AresError
-from ares.rubric import Criterion, SlotName, is_same_value
-from ares.store import AnnotationStore
+from ares_annotators.grade.segment_observer import SegmentObserver, WorkObservation
+from ares_annotators.grade.settlement import RivalChooser, SlotSettlement
+from ares_annotators.models import Vlm, VlmRequest, call_limit
 
 _CAPTIONS_TOGETHER = 32
 # Entries in one call.
 _MOST_PAIRS, _MOST_WORDS = 32, 16
 # Before anything was measured: choices by the frames for a caption; tokens in and out of all that is asked about it but
-# images, of a question of a lab, and of the slots of a sentence without them.
+# images, and of a question of a lab.
 _CHOICES = 0.25
-_TOKENS, _QUESTION_TOKENS, _SLOT_TOKENS = (1_120, 207), (230, 30), (70, 15)
+_TOKENS, _QUESTION_TOKENS = (1_120, 207), (230, 30)
 
 
 # A question of a lab about a caption, with the frames.
@@ -50,44 +49,41 @@ _LabQuestion = tuple[SlotSettlement, Criterion, ImagesForJudge]
 
 
 class ObservingJudge:
-    """Observation first, then slot by slot; fills the protocol `annotators.grade.judge.Judge`.
+    """Observation first, then slot by slot; fills the protocol `ares_annotators.grade.judge.Judge`.
 
     No request holds the sentence of a caption, and none says who claims what.
 
     Args:
-        vlm: The model that gets frames.
+        vlm: The model.
         observer: The same model, which observes before anything is known of a caption.
         frames: Which frames it gets.
-        text_vlm: The model of texts, which gets no frames.
         log: Where its answers are kept.
         words: Words that captions of a dataset may use; they get those of its observations.
         choose_rival: Chooses another value of a slot where the observation has none.
     """
-
-    reads_slots = True
 
     def __init__(
         self,
         vlm: Vlm,
         observer: SegmentObserver,
         frames: JudgeFrames,
-        text_vlm: Vlm,
         log: AnnotationStore,
         words: DatasetWords,
         choose_rival: RivalChooser,
     ) -> None:
-        self._vlm, self._observer, self._frames = vlm, observer, frames
+        self._observer, self._frames = observer, frames
         self._words, self._choose_rival = words, choose_rival
         self.name, self.family = vlm.name, vlm.family
-        self.text_vlm: Vlm = text_vlm
+        self.vlm: Vlm = vlm
         # The captions of a batch share the calls that compare their values.
         self.batch_size, self.workers = max(vlm.batch_size, _CAPTIONS_TOGETHER), vlm.workers
         self.prompt_hash = short_hash([observer.prompt_hash, questions_hash()])
         self.observation_producers: Sequence[Producer] = [observer.producer]
+        # Earlier versions could have another model of texts: under these names the producer of grades stays.
         text_settings: Mapping[str, Json] = {
-            "text_model": text_vlm.name,
-            "text_family": text_vlm.family,
-            "text_has_schema": "schema" in text_vlm.capabilities,
+            "text_model": vlm.name,
+            "text_family": vlm.family,
+            "text_has_schema": "schema" in vlm.capabilities,
         }
         self.settings: Mapping[str, Json] = {
             **vlm.settings,
@@ -111,10 +107,7 @@ class ObservingJudge:
             make_request=words_request,
             read=parse_words,
         )
-        self._pairs, self._extra_words = (
-            KeptAnswers(text_vlm, log, pairs),
-            KeptAnswers(text_vlm, log, extra_words),
-        )
+        self._pairs, self._extra_words = KeptAnswers(vlm, log, pairs), KeptAnswers(vlm, log, extra_words)
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """The frames of the observation, which are those of the choices."""
@@ -122,10 +115,8 @@ class ObservingJudge:
 
     def expect_cost(self, subject: Subject, questions: int) -> Cost:
         """One observation, what most captions leave to ask, and questions of a lab."""
-        is_typed = subject.annotation is None or bool(subject.annotation.value.get("slots"))
         tokens_in, tokens_out = (
-            own + questions * question + (0 if is_typed else slots)
-            for own, question, slots in zip(_TOKENS, _QUESTION_TOKENS, _SLOT_TOKENS, strict=True)
+            own + questions * question for own, question in zip(_TOKENS, _QUESTION_TOKENS, strict=True)
         )
         images = (1 + _CHOICES + questions) * self._observer.expect_image_tokens(subject)
         return Cost(calls=1 + questions, tokens_in=tokens_in + round(images), tokens_out=tokens_out)
@@ -133,42 +124,26 @@ class ObservingJudge:
     @property
     def call_limit(self) -> Callable[[], int] | None:
         """Enough batches of cases that the server is busy while most of them wait for their one observation."""
-        limit = call_limit(self._vlm, float(self.batch_size))
+        limit = call_limit(self.vlm, float(self.batch_size))
         return None if limit is None else lambda: max(1, limit() - 1)
 
     def preflight(self) -> Preflight:
-        """One observation of frames without content, and a question to the model of texts where that is another one."""
-        checked = self._observer.preflight()
-        if self.text_vlm.name == self.name:
-            return checked
-        pairs = [make_pair("action", "open", "pull open")]
-
-        def problem(reply: VlmReply) -> str:
-            answers = parse_comparisons(pairs, reply.text)
-            return answers if isinstance(answers, str) else ""
-
-        request = fit_request(comparison_request(pairs), self.text_vlm)
-        compared = make_test_call(self.text_vlm, request, problem)
-        return Preflight(cost=checked.cost + compared.cost, warnings=[*checked.warnings, *compared.warnings])
+        """One observation of frames without content."""
+        return self._observer.preflight()
 
     def judge(self, cases: Sequence[GradeCase]) -> Sequence[Judgement | PaidFailure | AresError]:
         """Rulings: all cases are observed, compared, chosen about and asked about their words, each at once."""
-        captions = [self._open(case) for case in cases]
+        captions = [SlotSettlement(case, self.name, self._choose_rival) for case in cases]
         self._observe([caption for caption in captions if caption.needs_observation])
         for caption in captions:
             caption.rule_on_words(self._words.known_words)
         self._compare(captions)
         for caption in captions:
-            caption.rule_on_segments(self._is_same)
+            caption.rule_on_spans(self._is_same)
         self._choose(captions)
         self._ask_questions(captions)
         self._ask_about_words(captions)
         return [caption.result() for caption in captions]
-
-    def _open(self, case: GradeCase) -> SlotSettlement:
-        selected = self.select_frames(case.work.subject).values()
-        shown = sorted({second for seconds in selected for second in seconds})
-        return SlotSettlement(case, self.name, shown, self._choose_rival)
 
     def _observe(self, captions: Sequence[SlotSettlement]) -> None:
         """Observe captions and their neighbours, and let their datasets use the words of that."""
@@ -177,7 +152,7 @@ class ObservingJudge:
         outcomes = self._observer.observe([*works, *(work for neighbours in around for work in neighbours)])
         others = iter(outcomes[len(works) :])
         for caption, neighbours, outcome in zip(captions, around, outcomes, strict=False):
-            caption.see(outcome, [(work, next(others)) for work in neighbours])
+            caption.see(outcome, [next(others) for _ in neighbours])
             if isinstance(outcome, WorkObservation) and not caption.case.work.frames.is_changed:
                 self._words.learn(caption.case.work.episode.dataset, outcome.observation.visible_values)
 
@@ -210,36 +185,29 @@ class ObservingJudge:
         return case.is_control and any(find_unknown_words(text, known) for text in texts)
 
     def _choose(self, captions: Sequence[SlotSettlement]) -> None:
-        """Let the frames decide on contested slots, those of a caption in one call; equal questions are asked once."""
-        by_question: dict[Hashable, list[SlotSettlement]] = {}
-        for caption in captions:
-            if choices := caption.open_choices():
-                key = (*shared_frames_key(caption.case.work), choices)
-                by_question.setdefault(key, []).append(caption)
+        """Let the frames decide on contested slots, those of a caption in one call."""
+        contested: list[SlotSettlement] = []
         lists: list[list[tuple[ImagesForJudge, SlotOptions]]] = []
-        groups: list[list[SlotSettlement]] = []
-        for members in by_question.values():
-            shown = self._read_images(members)
-            if shown:
-                lists.append([(shown, choice) for choice in members[0].open_choices()])
-                groups.append(members)
-        replies = iter(ask_lists(self._vlm, lists, _choice_request, _read_choices))
-        for members, entries in zip(groups, lists, strict=True):
-            by_slot: dict[SlotName, EntryReply[FrameAnswer]] = {
+        for caption in captions:
+            choices = caption.open_choices()
+            if choices and (shown := self._read_images(caption)):
+                contested.append(caption)
+                lists.append([(shown, choice) for choice in choices])
+        replies = iter(ask_lists(self.vlm, lists, _choice_request, _read_choices))
+        for caption, entries in zip(contested, lists, strict=True):
+            by_slot: dict[SlotName, EntryReply[ObservedPart]] = {
                 choice.slot: next(replies) for _, choice in entries
             }
             for reply in by_slot.values():
-                _charge_first(members, reply)
-            for caption in members:
-                caption.take_choices(by_slot)
+                _charge_first([caption], reply)
+            caption.take_choices(by_slot)
 
-    def _read_images(self, captions: Sequence[SlotSettlement]) -> ImagesForJudge | None:
-        """The images of captions of the same frames; None where they cannot be read, which fails the captions."""
-        read = self._frames.read(captions[0].case.work)
+    def _read_images(self, caption: SlotSettlement) -> ImagesForJudge | None:
+        """The images of a caption; None where they cannot be read, which fails the caption."""
+        read = self._frames.read(caption.case.work)
         if isinstance(read, ImagesForJudge):
             return read
-        for caption in captions:
-            caption.fail(read)
+        caption.fail(read)
         return None
 
     def _ask_questions(self, captions: Sequence[SlotSettlement]) -> None:
@@ -249,9 +217,9 @@ class ObservingJudge:
         ]:
             lists: list[list[_LabQuestion]] = []
             for caption, criterion in questions:
-                if shown := self._read_images([caption]):
+                if shown := self._read_images(caption):
                     lists.append([(caption, criterion, shown)])
-            replies = ask_lists(self._vlm, lists, _lab_request, _read_answer)
+            replies = ask_lists(self.vlm, lists, _lab_request, _read_answer)
             for ((caption, criterion, _),), reply in zip(lists, replies, strict=True):
                 _charge_first([caption], reply)
                 caption.take_answer(criterion, reply)
@@ -277,7 +245,7 @@ def _choice_request(entries: Sequence[tuple[ImagesForJudge, SlotOptions]]) -> Vl
 
 def _read_choices(
     entries: Sequence[tuple[ImagesForJudge, SlotOptions]], reply: str
-) -> list[FrameAnswer] | str:
+) -> list[ObservedPart] | str:
     return parse_choices([choice for _, choice in entries], reply, entries[0][0].seconds)
 
 
@@ -286,9 +254,9 @@ def _lab_request(questions: Sequence[_LabQuestion]) -> VlmRequest:
     return rubric_question_request(criterion.text, caption.case.slots, shown)
 
 
-def _read_answer(questions: Sequence[_LabQuestion], reply: str) -> list[FrameAnswer]:
+def _read_answer(questions: Sequence[_LabQuestion], reply: str) -> list[ObservedPart] | str:
     ((_, _, shown),) = questions
-    return [parse_answer(reply, shown.seconds)]
+    return parse_answer(reply, shown.seconds)
 
 
 def _charge_first(captions: Sequence[SlotSettlement], reply: EntryReply[Any]) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from annotators.base import Work
-from annotators.success import StoredOutcome
 from ares.rubric import (
     COMPLETED,
     NOT_COMPLETED,
     NOT_VISIBLE,
+    PEOPLE_SAY_SO,
     SOURCE_SAYS_SO,
     VERBS,
     Criterion,
@@ -21,6 +20,8 @@ from ares.rubric import (
     normalize_caption,
     normalize_value,
 )
+from ares_annotators.base import Work
+from ares_annotators.success import StoredOutcome
 
 _OUTCOME_SLOT: SlotName = "outcome"
 
@@ -61,7 +62,8 @@ def rule_by_outcome(criterion: Criterion, text: Text) -> Ruling | None:
     recorded = work.episode.success
     if recorded is not None:
         observed = COMPLETED if recorded else NOT_COMPLETED
-        return _stored_ruling(criterion, claimed, observed, SOURCE_SAYS_SO, 1.0)
+        reason = PEOPLE_SAY_SO if "success" in work.episode.recorded else SOURCE_SAYS_SO
+        return _stored_ruling(criterion, claimed, observed, reason, 1.0)
     if text.outcome is None or not _is_same_action(text, text.outcome.task):
         return None
     return _model_ruling(criterion, claimed, text.outcome)
@@ -83,19 +85,17 @@ def _stored_ruling(criterion: Criterion, claimed: str, observed: str, reason: st
 def _model_ruling(criterion: Criterion, claimed: str, outcome: StoredOutcome) -> Ruling:
     """The ruling by a success that a model has judged without captions."""
     observed = {"success": COMPLETED, "failure": NOT_COMPLETED}.get(outcome.verdict, NOT_VISIBLE)
-    belief = outcome.probability if claimed == COMPLETED else round(1.0 - outcome.probability, 4)
     fits = (
         "the stored success fits the caption" if claimed == observed else "the stored success says otherwise"
     )
-    is_open = observed == NOT_VISIBLE
-    ruling = _stored_ruling(criterion, claimed, observed, fits, max(belief, round(1.0 - belief, 4)))
+    is_open, margin = observed == NOT_VISIBLE, max(outcome.probability, round(1.0 - outcome.probability, 4))
+    ruling = _stored_ruling(criterion, claimed, observed, fits, margin)
     return replace(
         ruling,
         verdict=Verdict.UNSURE if is_open else ruling.verdict,
         reason="the stored success is unsure" if is_open else fits,
         evidence=outcome.frames,
         judge=outcome.judge,
-        confidence=belief,
     )
 
 

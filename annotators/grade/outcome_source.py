@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from annotators.base import Work
-from annotators.grade.judge_families import model_family_error
-from annotators.success import StoredOutcome, current_success_producer, read_stored_outcomes
 from ares.annotation import Producer
-from ares.episode import Json
 from ares.rubric import Rubric
+from ares_annotators.base import Work
+from ares_annotators.grade.judge_families import model_family_error
+from ares_annotators.success import StoredOutcome, current_success_producer, read_stored_outcomes
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -37,28 +36,6 @@ class StoredOutcomeSource:
     producer: Producer | None
     families_file: str
 
-    # The three names by which a judge and a captioner are compared.
-
-    @property
-    def name(self) -> str:
-        """Portable name of the model of success, or ""."""
-        return self.producer.model if self.producer else ""
-
-    @property
-    def family(self) -> str:
-        """Its model family, or ""."""
-        return str(self.settings.get("family", ""))
-
-    @property
-    def settings(self) -> Mapping[str, Json]:
-        """Settings of the producer of success."""
-        return self.producer.settings if self.producer else {}
-
-    @property
-    def producer_settings(self) -> dict[str, Json]:
-        """What the producer of grades says of it: another success gives other grades."""
-        return {"success": self.producer.maker_id if self.producer else ""}
-
     def read(self, works: Iterable[Work]) -> dict[str, StoredOutcome]:
         """The outcomes of episodes by episode_id; an episode without one is left out."""
         if self.producer is None:
@@ -67,20 +44,14 @@ class StoredOutcomeSource:
 
     def may_judge(self, captioner: Producer | None) -> bool:
         """Whether its model is of another family than that of the captions."""
-        return captioner is None or model_family_error(self, captioner, self.families_file) is None
+        if captioner is None or self.producer is None:
+            return True
+        return model_family_error(self.producer, captioner, self.families_file) is None
 
-    def warnings(self, rubric: Rubric, captioners: Sequence[Producer]) -> list[str]:
-        """What a person should know before a run: nothing is stored, or it may not be used for some captions."""
-        if not _asks_for_outcome(rubric):
-            return []
-        if self.producer is None:
-            return [_NOT_STORED] if self.stores.tables.episodes.count("success IS NULL") else []
-        related = sorted(captioner.model for captioner in captioners if not self.may_judge(captioner))
-        return [
-            f"the stored success by {self.name!r} is of the model family of captioner {model!r}: the judge alone "
-            "decides on OUTCOME"
-            for model in related
-        ]
+    def warnings(self, rubric: Rubric) -> list[str]:
+        """What a person should know before a run: nothing is stored of the outcome."""
+        is_open = self.producer is None and _asks_for_outcome(rubric)
+        return [_NOT_STORED] if is_open and self.stores.tables.episodes.count("success IS NULL") else []
 
 
 def open_outcome_source(stores: Stores, rubric: Rubric, families_file: str) -> StoredOutcomeSource:

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import Field, RootModel, StringConstraints
 
-from annotators.grade.judge import ImagesForJudge
-from annotators.grade.observation import LEAST_CONFIDENCE, MOST_FRAMES, Frames, Percent, StrictForm
-from annotators.models import VlmRequest
-from annotators.prompting import escape_json, read_json_reply, read_prompt
 from ares.annotation import short_hash
 from ares.episode import Json
 from ares.rubric import COMPLETED, NOT_COMPLETED, OTHER, SlotName, SlotValues, Verdict, slots_to_json
+from ares_annotators.grade.judge import ImagesForJudge
+from ares_annotators.grade.list_calls import EntryReply
+from ares_annotators.grade.observation import (
+    LEAST_CONFIDENCE,
+    MOST_FRAMES,
+    Frames,
+    ObservedPart,
+    Percent,
+    StrictForm,
+    find_unshown_frame,
+    make_part,
+)
+from ares_annotators.models import VlmRequest
+from ares_annotators.prompting import escape_json, read_json_reply, read_prompt
 
 CANNOT_TELL = "cannot tell"
 MAX_NEW_TOKENS = 200
 # Most that the answer about one of several pairs, or of several captions, takes.
 _TOKENS_OF_AN_ANSWER, _TOKENS_OF_WORDS = 12, 40
-_PACKAGE = "annotators.grade"
+_PACKAGE = "ares_annotators.grade"
 _PROMPTS = ("compare", "choose", "words", "question", "observe_system")
 _MEANINGS: Mapping[SlotName, str] = {
     "action": "what is done",
@@ -140,23 +150,6 @@ class ChoiceReply(StrictForm):
     confidence: Percent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrameAnswer:
-    """An answer that rests on frames.
-
-    Attributes:
-        answer: The option, or the answer to a question; "" for a reply that cannot be used.
-        seconds: Seconds of the frames that it rests on.
-        confidence: How sure the model says it is, 0 to 1.
-        problem: What is wrong with the reply, in a few words, or "".
-    """
-
-    answer: str
-    seconds: tuple[float, ...] = field(default=())
-    confidence: float = 0.0
-    problem: str = ""
-
-
 class SlotOptions(NamedTuple):
     """The options of a choice about one slot.
 
@@ -203,18 +196,17 @@ def _choice_schema(options: Sequence[str], shown: ImagesForJudge) -> dict[str, J
 
 def parse_choices(
     choices: Sequence[SlotOptions], reply: str, seconds: Sequence[float]
-) -> list[FrameAnswer] | str:
+) -> list[ObservedPart] | str:
     """The options that a reply chooses, in order; else what is wrong with the reply."""
     read = _read_list(_NumberedReplies[ChoiceReply], reply, len(choices))
     if isinstance(read, str):
         return read
-    return [_read_choice(item, options, seconds) for item, (_, options) in zip(read, choices, strict=True)]
-
-
-def _read_choice(read: ChoiceReply, options: Sequence[str], seconds: Sequence[float]) -> FrameAnswer:
-    if read.option > len(options):
-        return FrameAnswer(answer="", problem="reply is off the menu")
-    return _answer_with_frames(options[read.option - 1], read.frames, read.confidence, seconds)
+    pairs = list(zip(read, choices, strict=True))
+    if any(item.option > len(options) for item, (_, options) in pairs):
+        return "reply is off the menu"
+    return find_unshown_frame(read, seconds) or [
+        make_part(options[item.option - 1], item, seconds) for item, (_, options) in pairs
+    ]
 
 
 class QuestionReply(StrictForm):
@@ -237,12 +229,12 @@ def rubric_question_request(question: str, slots: SlotValues, shown: ImagesForJu
     return _with_frames(request, shown)
 
 
-def parse_answer(reply: str, seconds: Sequence[float]) -> FrameAnswer:
-    """ "yes", "no" or CANNOT_TELL, with the frames."""
+def parse_answer(reply: str, seconds: Sequence[float]) -> list[ObservedPart] | str:
+    """ "yes", "no" or CANNOT_TELL, with the frames; else what is wrong with the reply."""
     read = read_json_reply(QuestionReply, reply)
     if isinstance(read, str):
-        return FrameAnswer(answer="", problem=read)
-    return _answer_with_frames(read.answer, read.frames, read.confidence, seconds)
+        return read
+    return find_unshown_frame([read], seconds) or [make_part(read.answer, read, seconds)]
 
 
 def _limit_frames(schema: dict[str, Any], shown: ImagesForJudge) -> dict[str, Json]:
@@ -259,34 +251,23 @@ def _with_frames(request: VlmRequest, shown: ImagesForJudge) -> VlmRequest:
     return replace(request, images=shown.images, system=read_prompt(_PACKAGE, "observe_system"))
 
 
-def _answer_with_frames(
-    answer: str, frames: Sequence[int], confidence: int, seconds: Sequence[float]
-) -> FrameAnswer:
-    if any(number > len(seconds) for number in frames):
-        return FrameAnswer(answer="", problem="reply cites a frame that was not shown")
-    return FrameAnswer(
-        answer=answer,
-        seconds=tuple(seconds[number - 1] for number in sorted(set(frames))),
-        confidence=confidence / 100,
-    )
-
-
 _AGREES, _OTHERWISE = "the frames show what the caption says", "the frames show something else"
 _NOT_SHOWN, _TOO_UNSURE = "the frames do not tell", "the model is not sure of what the frames show"
 _NO_FRAME = "reply cites no frame"
 
 
-def verdict_of_answer(answer: FrameAnswer, claimed: str) -> tuple[Verdict, str]:
+def verdict_of_answer(reply: EntryReply[ObservedPart], claimed: str) -> tuple[Verdict, str]:
     """The verdict of an answer by frames, and its reason; `claimed` is the option that the caption stands for."""
-    if answer.problem:
-        return Verdict.ERROR, answer.problem
-    if answer.answer == CANNOT_TELL:
+    answer = reply.answer
+    if answer is None:
+        return Verdict.ERROR, reply.problem
+    if answer.value == CANNOT_TELL:
         return Verdict.UNSURE, _NOT_SHOWN
     if not answer.seconds:
         return Verdict.UNSURE, _NO_FRAME
     if answer.confidence < LEAST_CONFIDENCE:
         return Verdict.UNSURE, _TOO_UNSURE
-    return (Verdict.MET, _AGREES) if answer.answer == claimed else (Verdict.UNMET, _OTHERWISE)
+    return (Verdict.MET, _AGREES) if answer.value == claimed else (Verdict.UNMET, _OTHERWISE)
 
 
 class ExtraWords(NamedTuple):

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from annotators.base import Subject, Work
-from annotators.grade.observation import Observation, ObservedPart
-from annotators.grade.slot_values import drop_unstated
 from ares.annotation import Annotation
-from ares.rubric import SLOTS, SlotName, SlotValues, Verdict, is_same_value, slots_from_json
+from ares.rubric import SLOTS, SlotName, SlotValues, Verdict
+from ares_annotators.base import Subject, Work, make_annotation_subject
+from ares_annotators.grade.observation import Observation, ObservedPart
 
-# Slots of criteria about segments: whose span a text is of, the order of texts, and which arm the signals show.
-SegmentSlot = Literal["span", "order", "arm"]
-SEGMENT_SLOTS: tuple[SegmentSlot, ...] = ("span", "order", "arm")
 # By what a text is told from that of a neighbour; how a segment ends is no part of it.
 _COMPARED: tuple[SlotName, ...] = tuple(slot for slot in SLOTS if slot != "outcome")
-# A text that fits a neighbour by so much more is one of it, and two texts that fit each other's spans so are swapped.
-# The lead counts a slot of the same value as 1 and one of another as -1, so a slot that two spans differ in counts 2.
+# A text that fits a neighbour by so much more is one of it. The lead counts a slot of the same value as 1 and one of
+# another as -1, so a slot that two spans differ in counts 2.
 _CLEAR_LEAD = 3
 # The lead of a ruling that nothing could turn.
 _FULL_LEAD = 4
@@ -31,21 +25,8 @@ SameValue = Callable[[SlotName, str, str], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenNeighbour:
-    """A neighbour that was observed.
-
-    Attributes:
-        slots: What its caption states.
-        observation: What was seen in it.
-    """
-
-    slots: SlotValues
-    observation: Observation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FitRuling:
-    """What code says of a criterion about segments.
+    """What code says of the span of a text.
 
     Attributes:
         verdict: The verdict.
@@ -60,7 +41,7 @@ class FitRuling:
     margin: float = 1.0
 
 
-def find_neighbours(subject: Subject) -> list[Annotation]:
+def find_neighbours(subject: Subject) -> list[Subject]:
     """The captions right before and right after that of a subject, of the same segmenter and arm; at most two."""
     annotation = subject.annotation
     if annotation is None or annotation.subject_kind != "segment":
@@ -74,7 +55,8 @@ def find_neighbours(subject: Subject) -> list[Annotation]:
     middle = _middle_of(annotation)
     before = [other for other in others if _middle_of(other) < middle]
     after = [other for other in others if _middle_of(other) > middle]
-    return [*sorted(before, key=_middle_of)[-1:], *sorted(after, key=_middle_of)[:1]]
+    nearest = [*sorted(before, key=_middle_of)[-1:], *sorted(after, key=_middle_of)[:1]]
+    return [make_annotation_subject(subject.episode, caption) for caption in nearest]
 
 
 def _cut_of(caption: Annotation) -> tuple[object, ...]:
@@ -98,34 +80,11 @@ def list_neighbours(work: Work) -> list[Work]:
     """The works about the segments before and after that of a caption, of the same frames; none on changed frames."""
     if work.frames.is_changed:
         return []
-    captions = find_neighbours(work.subject)
-    return [replace(work, subject=neighbour_subject(work.subject, caption)) for caption in captions]
-
-
-def neighbour_subject(subject: Subject, caption: Annotation) -> Subject:
-    """The caption of a neighbour as a subject."""
-    return replace(
-        subject,
-        id=caption.annotation_id,
-        start_seconds=caption.start_seconds,
-        stop_seconds=caption.stop_seconds,
-        annotation=caption,
-    )
-
-
-def slots_of(caption: Annotation | None) -> dict[SlotName, str]:
-    """What a caption states; nothing for a sentence without slots."""
-    return drop_unstated(slots_from_json(caption.value.get("slots")) or {}) if caption else {}
-
-
-def find_signal_arm(subject: Subject) -> str:
-    """The arm that the segmenter found to act in the segment of a caption, or ""."""
-    segment = subject.annotation.value.get("segment") if subject.annotation else None
-    return str(segment.get("arm") or "") if isinstance(segment, dict) else ""
+    return [replace(work, subject=neighbour) for neighbour in find_neighbours(work.subject)]
 
 
 def rule_on_span(
-    claimed: SlotValues, observed: Observation, neighbours: Sequence[SeenNeighbour], is_same: SameValue
+    claimed: SlotValues, observed: Observation, neighbours: Sequence[Observation], is_same: SameValue
 ) -> FitRuling:
     """Whether a text is of this span, and not of a neighbour that it fits clearly better.
 
@@ -138,7 +97,7 @@ def rule_on_span(
         is_same: Whether two values mean the same, as far as it is known.
     """
     fit = _fit_slots(claimed, observed, is_same)
-    others = [_fit_slots(claimed, other.observation, is_same) for other in neighbours]
+    others = [_fit_slots(claimed, other, is_same) for other in neighbours]
     if not any(others):
         return FitRuling(verdict=Verdict.NA, reason="no neighbour was seen")
     best = max(others, key=_score_of)
@@ -156,65 +115,6 @@ def rule_on_span(
     return FitRuling(
         verdict=Verdict.MET, reason="no neighbouring segment fits the text clearly better", margin=margin
     )
-
-
-def rule_on_order(
-    claimed: SlotValues, observed: Observation, neighbours: Sequence[SeenNeighbour], is_same: SameValue
-) -> FitRuling:
-    """Whether the text and those of the neighbours stand in the order in which the things were seen.
-
-    Args:
-        claimed: What the text states.
-        observed: What was seen in its segment.
-        neighbours: What was seen before and after, and what is said of it.
-        is_same: Whether two values mean the same.
-    """
-    described = [other for other in neighbours if other.slots]
-    if not described:
-        return FitRuling(verdict=Verdict.NA, reason="no neighbour has a text with slots")
-    for other in described:
-        as_they_are = _score_of(_fit_slots(claimed, observed, is_same)) + _score_of(
-            _fit_slots(other.slots, other.observation, is_same)
-        )
-        swapped = _score_of(_fit_slots(claimed, other.observation, is_same)) + _score_of(
-            _fit_slots(other.slots, observed, is_same)
-        )
-        if swapped - as_they_are >= _CLEAR_LEAD:
-            margin = min(1.0, (swapped - as_they_are) / _FULL_LEAD)
-            return FitRuling(
-                verdict=Verdict.UNMET,
-                reason="this text and that of a neighbour fit each other's segment",
-                margin=margin,
-            )
-    return FitRuling(verdict=Verdict.MET, reason="the texts stand in the order of what was seen")
-
-
-def rule_on_arm(claimed: SlotValues, observed: Observation, signal_arm: str) -> FitRuling:
-    """Whether the stated hand is the arm that the signals show, else the one that was seen.
-
-    Args:
-        claimed: What the text states.
-        observed: What was seen in its segment.
-        signal_arm: The arm that the segmenter found to act, or "".
-    """
-    hand, part = claimed.get("hand", ""), observed.parts["hand"]
-    if not hand:
-        return FitRuling(verdict=Verdict.NA, reason="caption does not say")
-    sides = _sides_of(hand), _sides_of(signal_arm)
-    # An arm without a side is the only one of its robot, by a name that no caption has.
-    if all(len(side) == 1 for side in sides):
-        seen = ObservedPart(value=signal_arm)
-        if sides[0] == sides[1]:
-            return FitRuling(verdict=Verdict.MET, reason="the signals show this arm", seen=seen)
-        return FitRuling(verdict=Verdict.UNMET, reason="the signals show the other arm", seen=seen)
-    if part.is_visible and is_same_value("hand", hand, part.value):
-        return FitRuling(verdict=Verdict.MET, reason="the observation says the same", seen=part)
-    # Whether another hand was seen is settled by the criterion on the hand.
-    return FitRuling(verdict=Verdict.NA, reason="no signals tell the arm")
-
-
-def _sides_of(arm: str) -> set[str]:
-    return {"left", "right"} & set(re.findall(r"[a-z]+", arm.lower()))
 
 
 def _fit_slots(claimed: SlotValues, seen: Observation, is_same: SameValue) -> Mapping[SlotName, bool]:

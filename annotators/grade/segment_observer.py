@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from annotators.base import PaidFailure, Preflight, Subject, Work, new_annotation
-from annotators.caption import FramePlan, describe_verbs, plan_test_frames
-from annotators.grade.judge import ImagesForJudge, JudgeFrames
-from annotators.grade.observation import (
+from ares.annotation import Annotation, Cost, Producer, make_segment_id, short_hash
+from ares.errors import AresError, ModelError
+from ares_annotators.base import PaidFailure, Preflight, Subject, Work, new_annotation
+from ares_annotators.caption import FramePlan, describe_verbs, plan_test_frames
+from ares_annotators.grade.judge import ImagesForJudge, JudgeFrames
+from ares_annotators.grade.observation import (
     OBSERVATION,
     Observation,
     ObservationReply,
@@ -17,7 +19,7 @@ from annotators.grade.observation import (
     parse_observation,
     read_observation,
 )
-from annotators.models import (
+from ares_annotators.models import (
     Vlm,
     VlmFailure,
     VlmReply,
@@ -26,10 +28,7 @@ from annotators.models import (
     grey_frames,
     make_test_call,
 )
-from annotators.prompting import read_prompt
-from ares.annotation import Annotation, Cost, Producer, make_segment_id, short_hash
-from ares.episode import Json
-from ares.errors import AresError, ModelError
+from ares_annotators.prompting import read_prompt
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 MAX_NEW_TOKENS = 800
 _VERSION = "3"
-_PACKAGE = "annotators.grade"
+_PACKAGE = "ares_annotators.grade"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,34 +185,18 @@ class SegmentObserver:
             return PaidFailure(ModelError("observation cannot be used", detail), reply.paid)
         if work.frames.is_changed:
             return WorkObservation(observation=observation, cost=reply.cost, paid=reply.paid)
-        annotation = observation_annotation(
-            work,
-            self.producer,
-            observation.to_json(),
-            camera=read.plan.camera,
-            seconds=read.plan.seconds,
-            cost=reply.cost,
+        value, plan = observation.to_json(), read.plan
+        annotation = new_annotation(
+            work, self.producer, value, camera=plan.camera, frames=plan.seconds, cost=reply.cost
         )
+        # A fact about the segment, which all captions of it share.
+        annotation = replace(annotation, subject=segment_of(work.subject), subject_kind="segment")
         return WorkObservation(
             observation=observation,
             annotation=annotation,
             annotation_id=annotation.annotation_id,
             paid=reply.paid,
         )
-
-
-def observation_annotation(
-    work: Work,
-    producer: Producer,
-    value: Mapping[str, Json],
-    *,
-    camera: str,
-    seconds: Sequence[float],
-    cost: Cost | None = None,
-) -> Annotation:
-    """What was seen in the span of a work, as a fact about its segment that all captions of it share."""
-    annotation = new_annotation(work, producer, value, camera=camera, frames=seconds, cost=cost)
-    return replace(annotation, subject=segment_of(work.subject), subject_kind="segment")
 
 
 def _as_already_paid(outcome: ObservationOutcome) -> ObservationOutcome:

@@ -4,34 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from annotators.base import PaidFailure, Work
-from annotators.grade.additions import find_unknown_words, split_words, stem_word
-from annotators.grade.judge import GradeCase, Judgement
-from annotators.grade.list_calls import EntryReply
-from annotators.grade.observation import Observation, ObservedPart
-from annotators.grade.questions import (
-    CANNOT_TELL,
-    ExtraWords,
-    FrameAnswer,
-    SlotOptions,
-    ValuePair,
-    bare_value,
-    make_pair,
-    slot_options,
-    verdict_of_answer,
-)
-from annotators.grade.segment_fit import (
-    SEGMENT_SLOTS,
-    SameValue,
-    SeenNeighbour,
-    find_signal_arm,
-    list_neighbours,
-    rule_on_arm,
-    rule_on_order,
-    rule_on_span,
-    slots_of,
-)
-from annotators.grade.segment_observer import ObservationOutcome, WorkObservation, segment_of
 from ares.annotation import Cost
 from ares.episode import Json
 from ares.errors import AresError
@@ -51,10 +23,27 @@ from ares.rubric import (
     join_attributes,
     normalize_value,
 )
+from ares_annotators.base import PaidFailure, Work
+from ares_annotators.grade.additions import find_unknown_words, split_words, stem_word
+from ares_annotators.grade.judge import GradeCase, Judgement
+from ares_annotators.grade.list_calls import EntryReply
+from ares_annotators.grade.observation import ObservedPart
+from ares_annotators.grade.questions import (
+    CANNOT_TELL,
+    ExtraWords,
+    SlotOptions,
+    ValuePair,
+    bare_value,
+    make_pair,
+    slot_options,
+    verdict_of_answer,
+)
+from ares_annotators.grade.segment_fit import SameValue, list_neighbours, rule_on_span
+from ares_annotators.grade.segment_observer import ObservationOutcome, WorkObservation, segment_of
 
 _SAME, _REWORDED = "the observation says the same", "the observation says it in other words"
 _SHOWS_NOTHING = "the observation shows nothing"
-_UNSEEN = ObservedPart(value=NOT_VISIBLE)
+_UNSEEN, _NO_ANSWER = ObservedPart(value=NOT_VISIBLE), ObservedPart(value="")
 
 # Chooses another value of a slot where the observation has none: of a dataset, beside a value, for a segment.
 RivalChooser = Callable[[str, SlotName, str, str], str]
@@ -66,22 +55,18 @@ class SlotSettlement:
     Args:
         case: The caption.
         judge: Portable name of the model.
-        shown: Seconds of the frames that the model gets.
         choose_rival: Chooses another value where the observation has none.
     """
 
-    def __init__(
-        self, case: GradeCase, judge: str, shown: Sequence[float], choose_rival: RivalChooser
-    ) -> None:
+    def __init__(self, case: GradeCase, judge: str, choose_rival: RivalChooser) -> None:
         self.case = case
-        self._judge, self._shown, self._choose_rival = judge, shown, choose_rival
+        self._judge, self._choose_rival = judge, choose_rival
         self._rulings: dict[str, Ruling] = {}
         # By criterion why it is asked of the frames, and by slot what the caption's value is set against.
         self._contested: dict[str, str] = {}
         self._rivals: dict[SlotName, str] = {}
         self._seen: WorkObservation | None = None
         self._around: list[WorkObservation] = []
-        self._neighbours: list[SeenNeighbour] = []
         self._failure: AresError | None = None
         self._cost = self._paid = Cost()
         self._rule_on_claims()
@@ -94,13 +79,13 @@ class SlotSettlement:
     @property
     def neighbours(self) -> list[Work]:
         """The segments before and after, where a criterion sets the caption against what is seen in them."""
-        asks = any(item.slot in ("span", "order") for item in self._open())
+        asks = any(item.slot == "span" for item in self._open())
         return list_neighbours(self.case.work) if asks else []
 
     def see(
         self,
         outcome: ObservationOutcome,
-        neighbours: Sequence[tuple[Work, ObservationOutcome]] = (),
+        neighbours: Sequence[ObservationOutcome] = (),
     ) -> None:
         """Take what was observed, and rule on what it decides alone.
 
@@ -109,7 +94,7 @@ class SlotSettlement:
             neighbours: What was observed in those before and after it.
         """
         seen: list[WorkObservation] = []
-        for item in (outcome, *(other for _, other in neighbours)):
+        for item in (outcome, *neighbours):
             if not isinstance(item, WorkObservation):
                 paid = item.cost if isinstance(item, PaidFailure) else Cost()
                 self.charge(paid, paid)
@@ -118,14 +103,10 @@ class SlotSettlement:
             self.charge(item.cost, item.paid)
             seen.append(item)
         self._seen, *self._around = seen
-        if not self._seen.observation.shows_something:
+        if not self._seen.observation.visible_values:
             for criterion in self._open():
                 self._rule(criterion, Verdict.UNSURE, _SHOWS_NOTHING, part=_UNSEEN, margin=0.0)
             return
-        self._neighbours = [
-            SeenNeighbour(slots=slots_of(work.subject.annotation), observation=other.observation)
-            for (work, _), other in zip(neighbours, self._around, strict=True)
-        ]
         for criterion in self._open():
             self._rule_by_observation(criterion)
 
@@ -168,7 +149,7 @@ class SlotSettlement:
 
     def open_pairs(self) -> list[ValuePair]:
         """The pairs of values to compare."""
-        return [self._pair(_slot_of(item)) for item in self._open_slots()]
+        return [self._pair(slot) for _, slot in self._open_slots()]
 
     def take_comparisons(self, find: Callable[[ValuePair], Json]) -> None:
         """Take what a model of texts says of the pairs; what are not the same is contested.
@@ -176,8 +157,7 @@ class SlotSettlement:
         Args:
             find: The answer about a pair; None where there is none.
         """
-        for criterion in self._open_slots():
-            slot = _slot_of(criterion)
+        for criterion, slot in self._open_slots():
             answer, part = find(self._pair(slot)), self._part(slot)
             if answer == "same":
                 self._rule(criterion, Verdict.MET, _REWORDED, source="comparison", part=part)
@@ -187,15 +167,17 @@ class SlotSettlement:
             if slot != "attributes" or answer == "different":
                 self._rivals[slot] = self._observed_rest(slot)
 
-    def rule_on_segments(self, is_same: SameValue) -> None:
-        """The rulings of code on the criteria about segments.
+    def rule_on_spans(self, is_same: SameValue) -> None:
+        """The ruling of code on whether the caption is of its segment.
 
         Args:
             is_same: Whether two values of a slot mean the same.
         """
-        for criterion in [item for item in self._open() if item.slot in SEGMENT_SLOTS]:
+        around = [other.observation for other in self._around]
+        for criterion in [item for item in self._open() if item.slot == "span"]:
             if self._seen:
-                self._rule_on_segment(criterion, self._seen.observation, is_same)
+                fit = rule_on_span(self.case.slots, self._seen.observation, around, is_same)
+                self._rule(criterion, fit.verdict, fit.reason, part=fit.seen, margin=fit.margin)
 
     def open_choices(self) -> tuple[SlotOptions, ...]:
         """The choices that the frames decide, one for each contested slot."""
@@ -206,21 +188,21 @@ class SlotSettlement:
             if (slot := item.slot) in SLOTS
         )
 
-    def take_choices(self, replies: Mapping[SlotName, EntryReply[FrameAnswer]]) -> None:
+    def take_choices(self, replies: Mapping[SlotName, EntryReply[ObservedPart]]) -> None:
         """Take the choices by slot."""
-        for criterion in [item for item in self._open() if item.slot in SLOTS]:
-            self._take_choice(criterion, replies[_slot_of(criterion)])
+        for criterion in self._open():
+            if (slot := criterion.slot) in SLOTS:
+                self._take_choice(criterion, slot, replies[slot])
 
     def open_question(self) -> Criterion | None:
         """A criterion that is about no slot, to be asked now; None where there is none."""
         return next((item for item in self._open() if item.slot is None), None)
 
-    def take_answer(self, criterion: Criterion, reply: EntryReply[FrameAnswer]) -> None:
-        """Take the answer to a question of a lab; none where the model failed."""
-        if answer := reply.answer:
-            verdict, reason = verdict_of_answer(answer, claimed="yes")
-            part = ObservedPart(value=answer.answer, seconds=answer.seconds, confidence=answer.confidence)
-            self._rule(criterion, verdict, reason, source="choice", part=part, reply=reply.text)
+    def take_answer(self, criterion: Criterion, reply: EntryReply[ObservedPart]) -> None:
+        """Take the answer to a question of a lab."""
+        verdict, reason = verdict_of_answer(reply, claimed="yes")
+        part = reply.answer or _NO_ANSWER
+        self._rule(criterion, verdict, reason, source="choice", part=part, reply=reply.text)
 
     def open_words(self) -> ExtraWords | None:
         """The words beside the slots, where a model of texts is to be asked about them."""
@@ -266,9 +248,11 @@ class SlotSettlement:
             return []
         return [item for item in self.case.criteria if item.id not in self._rulings]
 
-    def _open_slots(self) -> list[Criterion]:
-        """Open criteria of which the observation says something that the caption does not."""
-        return [item for item in self._open() if item.slot in SLOTS and self._can_compare(item.slot)]
+    def _open_slots(self) -> list[tuple[Criterion, SlotName]]:
+        """Open criteria of which the observation says something that the caption does not, with their slots."""
+        return [
+            (item, slot) for item in self._open() if (slot := item.slot) in SLOTS and self._can_compare(slot)
+        ]
 
     def _failed_gate(self) -> str:
         """Id of a gate that is not met, or ""."""
@@ -306,26 +290,14 @@ class SlotSettlement:
             if part.is_visible and is_equal:
                 self._rule(criterion, Verdict.MET, _SAME, source="observation", part=part)
 
-    def _rule_on_segment(self, criterion: Criterion, observed: Observation, is_same: SameValue) -> None:
-        claimed = self.case.slots
-        if criterion.slot == "arm":
-            fit = rule_on_arm(claimed, observed, find_signal_arm(self.case.work.subject))
-        else:
-            rule = rule_on_span if criterion.slot == "span" else rule_on_order
-            fit = rule(claimed, observed, self._neighbours, is_same)
-        # What the signals say is no word of the judge.
-        source = "hard" if fit.seen and not fit.seen.seconds else "observation"
-        self._rule(criterion, fit.verdict, fit.reason, source=source, part=fit.seen, margin=fit.margin)
-
-    def _take_choice(self, criterion: Criterion, reply: EntryReply[FrameAnswer]) -> None:
-        slot = _slot_of(criterion)
-        answer = reply.answer or FrameAnswer(answer="", problem=reply.problem)
-        verdict, reason = verdict_of_answer(answer, bare_value(slot, self._claimed_rest(slot)))
+    def _take_choice(self, criterion: Criterion, slot: SlotName, reply: EntryReply[ObservedPart]) -> None:
+        answer = reply.answer or _NO_ANSWER
+        verdict, reason = verdict_of_answer(reply, bare_value(slot, self._claimed_rest(slot)))
         part = self._part(slot)
-        observed = answer.answer if answer.answer not in ("", OTHER, CANNOT_TELL) else part.value
+        observed = answer.value if answer.value not in ("", OTHER, CANNOT_TELL) else part.value
         seen = ObservedPart(
             value=observed if part.is_visible or observed != part.value else NOT_VISIBLE,
-            seconds=answer.seconds or part.seconds or self._shown_of(slot),
+            seconds=answer.seconds or part.seconds,
             confidence=answer.confidence,
         )
         seen_value = part.value if part.is_visible else NOT_VISIBLE
@@ -389,17 +361,6 @@ class SlotSettlement:
             return rival
         claimed, subject = self._claimed_rest(slot), self.case.work.subject
         return self._choose_rival(subject.episode.dataset, slot, claimed, segment_of(subject))
-
-    def _shown_of(self, slot: SlotName) -> tuple[float, ...]:
-        """The frames in which a slot should be seen: an outcome in the last ones."""
-        return tuple(self._shown[-2:] if slot == "outcome" else self._shown)
-
-
-def _slot_of(criterion: Criterion) -> SlotName:
-    slot = criterion.slot
-    if slot not in SLOTS:
-        raise ValueError(f"criterion {criterion.id} is about no slot")
-    return slot
 
 
 def _claim_problem(slot: SlotName, claimed: str) -> str:

@@ -5,19 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import nsmallest
 from typing import TYPE_CHECKING, Literal
 
-from annotators.base import PaidFailure
-from annotators.caption import (
-    MOST_SENTENCES,
-    fill_hash,
-    is_fillable,
-    make_shared_fill_request,
-    read_shared_fill_reply,
-)
-from annotators.grade.additions import DatasetWords, find_unknown_words, may_be_order
-from annotators.grade.list_calls import EntryReply, KeptAnswers, ListQuestion
 from ares.annotation import Annotation, Cost
 from ares.episode import Json
 from ares.errors import ModelError
@@ -32,11 +21,25 @@ from ares.rubric import (
     slots_from_json,
     slots_to_json,
 )
-from ares.store import quote_literal
+from ares_annotators.base import PaidFailure
+from ares_annotators.caption import (
+    MOST_SENTENCES,
+    fill_hash,
+    is_fillable,
+    make_shared_fill_request,
+    read_shared_fill_reply,
+)
+from ares_annotators.grade.additions import (
+    DatasetWords,
+    find_unknown_words,
+    may_be_order,
+    sample_episodes,
+)
+from ares_annotators.grade.list_calls import EntryReply, KeptAnswers, ListQuestion
 
 if TYPE_CHECKING:
-    from annotators.models import Vlm
     from ares.store import Stores
+    from ares_annotators.models import Vlm
 
 
 # The caption has them, a model of texts has filled them from its sentence, or the word tables have.
@@ -122,10 +125,7 @@ class DatasetValues:
         return shipped[0]
 
     def _read(self, dataset: str) -> dict[SlotName, list[str]]:
-        condition = f"dataset = {quote_literal(dataset)}"
-        batches = self._stores.tables.episodes.id_batches(condition)
-        # Those with the first ids, which are hashes: the same ones whatever the order of the table.
-        ids = nsmallest(_SAMPLE, (episode_id for ids in batches for episode_id in ids))
+        ids = sample_episodes(self._stores, dataset, _SAMPLE)
         values_of: dict[SlotName, set[str]] = {}
         for caption in self._stores.annotations.find_annotations(ids, [self._captions]):
             for name, value in drop_unstated(slots_from_json(caption.value.get("slots")) or {}).items():

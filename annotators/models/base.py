@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ares.settings import Price
+    from ares_annotators.base import CameraSeconds, Preflight, Subject
 
 
 # What a back end may be able to do beyond text: JSON of a schema, one of several choices, the probability of each
@@ -105,12 +106,14 @@ class VlmFailure:
         cost: Cost of its calls.
         is_unusable_reply: The model replied, but not in a form that can be used; otherwise there was no reply.
         has_no_probabilities: The server has no probabilities, or refuses a request for them.
+        text: The reply that cannot be used, as far as there is one: it may be cut.
     """
 
     error: ModelError
     cost: Cost = field(default_factory=Cost)
     is_unusable_reply: bool = False
     has_no_probabilities: bool = False
+    text: str = ""
 
 
 class ModelProperties(Protocol):
@@ -131,6 +134,28 @@ class ModelProperties(Protocol):
     @property
     def workers(self) -> int:
         """Calls that may run at the same time."""
+
+
+class FrameJudge(ModelProperties, Protocol):
+    """A judge of what frames show, as far as an annotator has to know it."""
+
+    @property
+    def prompt_hash(self) -> str:
+        """Hash of its prompts or texts; "" where a rubric holds them all."""
+
+    @property
+    def settings(self) -> Mapping[str, Json]:
+        """What makes its word what it is beside its name and prompts, for the producer."""
+
+    @property
+    def call_limit(self) -> Callable[[], int] | None:
+        """Works to have in hand at the same time now, or None where that is always `workers`."""
+
+    def select_frames(self, subject: Subject) -> CameraSeconds:
+        """Frames that it needs."""
+
+    def preflight(self) -> Preflight:
+        """Check before a run that the model answers. Raises ModelError."""
 
 
 class Vlm(ModelProperties, Protocol):

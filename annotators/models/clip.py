@@ -1,219 +1,31 @@
-"""Image and text vectors by an open_clip model, and its text tower for use without it."""
+"""Image and text vectors by an open_clip model."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from annotators.models.model_info import open_clip_hub_id, prepare_hub
-from annotators.models.text_tower import (
-    Activation,
-    Cleaning,
-    StoredTextEncoder,
-    StoredTextTower,
-    TextTowerConfig,
-    TokenizerConfig,
-    find_unknown_weights,
-    write_text_tower,
-)
 from ares.errors import ModelError, RequestError, shorten
 from ares.imports import needs_extra
+from ares_annotators.models.clip_pixels import make_pixel_preprocessor
+from ares_annotators.models.model_info import open_clip_hub_id, prepare_hub
+from ares_annotators.models.text_tower import (
+    write_text_tower,
+)
+from ares_annotators.models.text_tower_parts import extract_text_tower, gives_equal_vectors
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
     from numpy.typing import NDArray
 
-
-_ON_TENSORS = ("Resize", "CenterCrop", "Normalize")
-# On tensors these are a division by 255, and nothing: frames are RGB.
-_BEFORE_TENSORS = ("ToTensor", "MaybeToTensor", "MaybeConvertMode", "_convert_to_rgb")
-
-Pixels = Callable[[Sequence["NDArray[np.uint8]"]], "torch.Tensor"]
-
-
-def make_pixel_preprocessor(transform: Any, device: str) -> Pixels | None:
-    """A function from N RGB images, each (H, W, 3) uint8, to the pixels (N, 3, S, S) of the model on its device.
-
-    Args:
-        transform: open_clip's transform for one image.
-        device: torch device.
-
-    Returns:
-        The function, or None where the transform has a step that is not known here.
-    """
-    steps = list(getattr(transform, "transforms", ()))
-    names = [getattr(step, "__name__", type(step).__name__) for step in steps]
-    if not steps or not set(names) <= {*_ON_TENSORS, *_BEFORE_TENSORS}:
-        return None
-    tensor_steps = [step for step, name in zip(steps, names, strict=True) if name in _ON_TENSORS]
-    return lambda images: _preprocess_images(images, tensor_steps, device)
-
-
-def _preprocess_images(
-    images: Sequence[NDArray[np.uint8]], steps: Sequence[Any], device: str
-) -> torch.Tensor:
-    """Images of equal shape go through each step together."""
-    import numpy as np
-    import torch
-
-    indices_by_shape: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
-    for index, image in enumerate(images):
-        indices_by_shape[image.shape].append(index)
-    prepared: dict[int, torch.Tensor] = {}
-    for indices in indices_by_shape.values():
-        frames = torch.from_numpy(np.stack([images[index] for index in indices])).to(device)
-        pixels = frames.permute(0, 3, 1, 2).float() / 255
-        for step in steps:
-            # Bicubic values beyond black and white are cut, as Pillow does.
-            pixels = step(pixels).clamp(0, 1) if type(step).__name__ == "Resize" else step(pixels)
-        prepared |= dict(zip(indices, pixels, strict=True))
-    return torch.stack([prepared[index] for index in range(len(images))])
-
-
-_CLEANINGS: tuple[Cleaning, ...] = ("lower", "canonicalize", "whitespace")
-_POOLINGS = {"argmax", "eos", "first", "last"}
-# Largest difference in any dimension of the unit vectors of these texts.
-_TOLERANCE = 1e-4
-_PROBES = (
-    "",
-    "open the drawer",
-    "The robot's gripper doesn't hold 2 mugs, it dropped 12345 of them!",
-    "put the red block on top of the green block and then close the drawer with the other arm " * 6,
-    "打开抽屉，然后拿起红色的杯子",
-    "déjà vu: naïve café — “schön”, ﬁne ＷＩＤＥ ½ ٣ 🤖👍🏽",
-    "&lt;b&gt; a &amp; b _under_score_ <end_of_text> tab\tnew\nline",
-)
-
-
-def extract_text_tower(model: Any, tokenizer: Any, name: str) -> StoredTextTower | None:
-    """The text tower of an open_clip model, or None where it is of an architecture that is not known here.
-
-    Args:
-        model: The model.
-        tokenizer: Its tokenizer.
-        name: Portable name with the fingerprint of the weights.
-    """
-    try:
-        # CLIP keeps the parts of its tower in the model itself, CustomTextCLIP in `text`.
-        tower = getattr(model, "text", model)
-        weights = _text_tower_weights(tower)
-        config = _tower_config(model, tower)
-        tokenizer_config, document = read_tokenizer_parts(tokenizer)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None
-    if find_unknown_weights(list(weights), config.layers):
-        return None
-    return StoredTextTower(
-        model=name,
-        tower=config,
-        tokenizer=tokenizer_config,
-        tokenizer_document=document,
-        weights=weights,
-    )
-
-
-def gives_equal_vectors(
-    written: StoredTextEncoder, encode_texts: Callable[[Sequence[str]], NDArray[np.float32]]
-) -> bool:
-    """Whether a stored encoder encodes some texts of many kinds as its model does, to 1e-4 in any dimension.
-
-    Args:
-        written: The stored encoder.
-        encode_texts: Unit vectors (N, D) of N texts by the model in single precision.
-    """
-    import numpy as np
-
-    vectors, expected = written.encode_texts(_PROBES), encode_texts(_PROBES)
-    return vectors.shape == expected.shape and bool(np.abs(vectors - expected).max() < _TOLERANCE)
-
-
-def _text_tower_weights(tower: Any) -> dict[str, NDArray[np.float32]]:
-    return {
-        name: tensor.detach().float().cpu().contiguous().numpy()
-        for name, tensor in tower.state_dict().items()
-        if not name.startswith("visual.") and name not in {"logit_scale", "logit_bias"}
-    }
-
-
-def _tower_config(model: Any, tower: Any) -> TextTowerConfig:
-    blocks = tower.transformer.resblocks
-    pooling = model.text_pool_type if tower is model else tower.pool_type
-    if pooling not in _POOLINGS or getattr(tower, "use_pad_mask", False):
-        raise ValueError(pooling)
-    return TextTowerConfig(
-        layers=len(blocks),
-        heads=int(blocks[0].attn.num_heads),
-        causal=tower.attn_mask is not None,
-        pooling=pooling,
-        eos_id=int(model.text_eos_id if tower is model else tower.eos_id),
-        activation=_activation_name(blocks[0].mlp.gelu),
-        epsilon=float(tower.ln_final.eps),
-    )
-
-
-def _activation_name(module: Any) -> Activation:
-    name = type(module).__name__
-    if name == "QuickGELU":
-        return "quick_gelu"
-    activations: Mapping[str, Activation] = {"none": "gelu", "tanh": "gelu_tanh"}
-    if name != "GELU":
-        raise ValueError(name)
-    return activations[module.approximate]
-
-
-def read_tokenizer_parts(tokenizer: Any) -> tuple[TokenizerConfig, str]:
-    """Configuration and JSON of a tokenizer. Raises ValueError for one of another kind."""
-    name = type(tokenizer).__name__
-    if name == "SimpleTokenizer" and tokenizer.reduction_fn is None:
-        return _clip_tokenizer(tokenizer)
-    if name == "HFTokenizer" and not tokenizer.tokenizer_mode:
-        removed = tokenizer.tokenizer.sep_token_id if tokenizer.strip_sep_token else None
-        return _hub_tokenizer(tokenizer, _cleaning_name(tokenizer.clean_fn), removed)
-    if name == "SigLipTokenizer":
-        return _hub_tokenizer(tokenizer, "canonicalize", None)
-    raise ValueError(name)
-
-
-def _cleaning_name(clean_function: Any) -> Cleaning:
-    from open_clip.tokenizer import get_clean_fn
-
-    return next(name for name in _CLEANINGS if get_clean_fn(name) is clean_function)
-
-
-def _clip_tokenizer(tokenizer: Any) -> tuple[TokenizerConfig, str]:
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    special_ids = {tokenizer.decoder[token]: int(token) for token in tokenizer.all_special_ids}
-    subwords = Tokenizer(
-        models.BPE(vocab=tokenizer.encoder, merges=list(tokenizer.bpe_ranks), end_of_word_suffix="</w>")
-    )
-    subwords.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    config = TokenizerConfig(
-        cleaning=_cleaning_name(tokenizer.clean_fn),
-        context_length=int(tokenizer.context_length),
-        special_ids=special_ids,
-    )
-    return config, subwords.to_str()
-
-
-def _hub_tokenizer(tokenizer: Any, cleaning: Cleaning, removed_id: int | None) -> tuple[TokenizerConfig, str]:
-    from tokenizers import Tokenizer
-
-    inner = tokenizer.tokenizer
-    backend = Tokenizer.from_str(inner.backend_tokenizer.to_str())
-    length = int(tokenizer.context_length)
-    backend.enable_truncation(max_length=length, direction=inner.truncation_side)
-    backend.enable_padding(
-        length=length, pad_id=inner.pad_token_id, pad_token=inner.pad_token, direction=inner.padding_side
-    )
-    config = TokenizerConfig(cleaning=cleaning, context_length=length, removed_id=removed_id)
-    return config, backend.to_str()
+_BATCH_SIZE = 64
+_LOCAL_PREFIX = "local-dir:"
+_HUB_PREFIX = "hf-hub:"
 
 
 def select_device(device: str) -> str:
@@ -283,11 +95,6 @@ def encode_batches(
     return joined
 
 
-_BATCH_SIZE = 64
-_LOCAL_PREFIX = "local-dir:"
-_HUB_PREFIX = "hf-hub:"
-
-
 class ClipEncoder:
     """An open_clip model; fills the protocol `ares.search.encoding.Encoder`.
 
@@ -339,7 +146,7 @@ class ClipEncoder:
 
         Returns:
             False, and nothing is written, where the tower is of an architecture that is not known to
-            `annotators.models.text_tower`, or its vectors differ.
+            `ares_annotators.models.text_tower`, or its vectors differ.
         """
         stored = extract_text_tower(self._model, self._tokenizer, self.name)
         return stored is not None and write_text_tower(

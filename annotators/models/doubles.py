@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from annotators.models.base import Capability, VlmReply, VlmRequest
 from ares.annotation import Cost
 from ares.episode import Json
 from ares.errors import ModelError
+from ares_annotators.models.base import Capability, VlmReply, VlmRequest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,7 +85,7 @@ def _image_features(image: NDArray[np.uint8]) -> list[str]:
 
 
 class RepeatingVlm:
-    """Fills the protocol `annotators.models.base.Vlm` without a model: the spec "stub:TEXT" replies TEXT to everything.
+    """Fills the protocol `ares_annotators.models.base.Vlm` without a model: the spec "stub:TEXT" always replies TEXT.
 
     Args:
         text: The reply.

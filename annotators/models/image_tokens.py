@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from annotators.models.base import MAX_IMAGE_SIDE
+from ares_annotators.models.base import MAX_IMAGE_SIDE
 
 # Of a model that the table does not have.
 UNKNOWN_IMAGE_TOKENS = 400
@@ -99,6 +99,6 @@ def _count_tiles(height: int, width: int, pixels: int, most: int) -> int:
 def _read_rules() -> tuple[_ImageRule, ...]:
     import yaml
 
-    file = resources.files("annotators.models").joinpath("families", "image_tokens.yaml")
+    file = resources.files("ares_annotators.models").joinpath("families", "image_tokens.yaml")
     text = file.read_text(encoding="utf-8")
     return tuple(_ImageRule.model_validate(entry) for entry in yaml.safe_load(text)["images"])

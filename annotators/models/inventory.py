@@ -7,23 +7,13 @@ from dataclasses import dataclass, replace
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.error import HTTPError
-from urllib.parse import quote
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from annotators.models.model_families import find_family, find_shared_lineage
-from annotators.models.model_info import (
-    MEMORY_FACTOR,
-    ModelFiles,
-    find_known_model,
-    find_model_in_folder,
-    find_model_in_hub_cache,
-    memory_bytes,
-    open_clip_hub_id,
-)
-from ares.errors import shorten
-from ares.io import ask_hub, read_server_address
+from ares.io import read_server_address
 from ares.jobs import WorkerNeeds
+from ares_annotators.models.model_families import find_family, find_shared_lineage
+from ares_annotators.models.model_files import ModelFiles, find_model_in_folder, find_model_in_hub_cache
+from ares_annotators.models.model_info import MEMORY_FACTOR, find_known_model, memory_bytes, open_clip_hub_id
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -31,45 +21,6 @@ if TYPE_CHECKING:
 
 
 _TIMEOUT_SECONDS = 5.0
-
-
-def check_server_has_model(name: str, url: str, key: str) -> str:
-    """Whether an OpenAI-compatible server has a model, in a few words.
-
-    Args:
-        name: The server's name of the model.
-        url: Base URL of the server.
-        key: Key for it, or "".
-    """
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    try:
-        document = get_json(f"{url.rstrip('/')}/models", headers)
-    except HTTPError as error:
-        return f"the server answers {error.code}"
-    except (OSError, ValueError) as error:
-        return f"the server cannot be reached: {_failure_reason(error)}"
-    served = [str(entry.get("id")) for entry in list_served_models(document)]
-    if name in served:
-        return "the server has it"
-    return f"the server has {', '.join(served[:3]) or 'no model'}" + (" and more" if len(served) > 3 else "")
-
-
-def check_hub_has_model(hub_id: str) -> str:
-    """Whether the hub has a model, in a few words."""
-    try:
-        answer = ask_hub(_TIMEOUT_SECONDS, f"/api/models/{quote(hub_id)}")
-    except ConnectionError as error:
-        return f"the hub cannot be reached: {shorten(str(error))}"
-    if answer.status in (401, 404):
-        return "the hub does not have it"
-    if answer.status >= 400:
-        return f"the hub answers {answer.status}"
-    try:
-        document = json.loads(answer.content)
-    except (ValueError, RecursionError):
-        return "the hub answers no JSON"
-    is_gated = isinstance(document, dict) and document.get("gated")
-    return "the hub has it, on request" if is_gated else "the hub has it"
 
 
 class _RefusingRedirects(HTTPRedirectHandler):
@@ -107,10 +58,6 @@ def list_served_models(document: Any) -> list[dict[str, Any]]:
     return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
-def _failure_reason(error: Exception) -> str:
-    return shorten(str(getattr(error, "reason", error)))
-
-
 Role = Literal["embed", "caption", "judge"]
 # Where a model is: on this machine, on the hub, behind a server, part of ARES, or nowhere.
 ModelState = Literal["here", "to be fetched", "server", "built in", "missing", "unknown"]
@@ -133,7 +80,6 @@ class ModelDescription:
         memory_bytes: Memory of a GPU that it needs with 16-bit weights, or None when not known.
         licence: Licence of the weights, or "" when not known.
         location: Folder, hub id or URL.
-        check: What the hub or the server says of it, or "" when it was not asked.
     """
 
     role: Role
@@ -146,29 +92,20 @@ class ModelDescription:
     memory_bytes: int | None = None
     licence: str = ""
     location: str = ""
-    check: str = ""
 
     def to_json(self) -> dict[str, Json]:
         """One entry of `ares models --json`."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def describe_models(settings: Settings, check: bool = False) -> list[ModelDescription]:
-    """The models of `embed`, `caption` and `grade`; nothing is loaded.
-
-    Args:
-        settings: Names the models.
-        check: Ask servers and the hub, which needs the network; otherwise only this machine is searched.
-    """
+def describe_models(settings: Settings) -> list[ModelDescription]:
+    """The models of `embed`, `caption` and `grade` that settings name; nothing is loaded, nobody is asked."""
     specs: tuple[tuple[Role, str], ...] = (
         ("embed", settings.embed_model),
         ("caption", settings.caption_model),
         ("judge", settings.judge_model),
     )
-    models = [_with_user_table(describe_model(role, spec), settings.model_families) for role, spec in specs]
-    if not check:
-        return models
-    return [replace(model, check=_check_remote_model(model, settings.openai_api_key)) for model in models]
+    return [_with_user_table(describe_model(role, spec), settings.model_families) for role, spec in specs]
 
 
 def describe_model(role: Role, spec: str) -> ModelDescription:
@@ -219,13 +156,6 @@ def _with_user_table(model: ModelDescription, file: str) -> ModelDescription:
     name = model.spec.partition(":")[2].rpartition("@")[0] if model.state == "server" else model.location
     family = find_family(name, file)
     return replace(model, family=family.name, language_model=family.language_model or model.language_model)
-
-
-def _check_remote_model(model: ModelDescription, key: str) -> str:
-    """What the server or the hub says of a model; "" where there is nobody to ask."""
-    if model.state == "server":
-        return check_server_has_model(model.spec.partition(":")[2].rpartition("@")[0], model.location, key)
-    return check_hub_has_model(model.location) if model.state == "to be fetched" else ""
 
 
 def _describe_clip(role: Role, spec: str) -> ModelDescription:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from annotators.models.reply_cache import CachedVlm, ReplyCache
 from ares.console import announce_if_slow
 from ares.errors import RequestError, ServerError
 from ares.io import ServerAddress, read_server_address
+from ares_annotators.models.reply_cache import CachedVlm, ReplyCache
 
 if TYPE_CHECKING:
-    from annotators.base import Options
-    from annotators.models.base import Vlm
-    from annotators.models.huggingface.vlm import LocalModelOptions
-    from annotators.models.server.vlm import ServedModel
     from ares.store import Stores
+    from ares_annotators.base import Options
+    from ares_annotators.models.base import Vlm
+    from ares_annotators.models.huggingface.vlm import LocalModelOptions
+    from ares_annotators.models.server.vlm import ServedModel
 
 
 _CONNECT_TIMEOUT_SECONDS = 5.0
@@ -41,7 +41,7 @@ def load_vlm(spec: str, options: Options, max_new_tokens: int, stores: Stores | 
     if kind == "openai" and model and re.match(r"https?://", url):
         return _load_served(_ServedSpec(spec, model, url), options, max_new_tokens, stores)
     if kind == "stub" and rest:
-        from annotators.models.doubles import RepeatingVlm
+        from ares_annotators.models.doubles import RepeatingVlm
 
         return RepeatingVlm(rest)
     raise RequestError(
@@ -59,8 +59,8 @@ class _ServedSpec(NamedTuple):
 
 
 def _load_served(spec: _ServedSpec, options: Options, max_new_tokens: int, stores: Stores | None) -> Vlm:
-    from annotators.models.server.connection import ServerConnection
-    from annotators.models.server.vlm import OpenAiVlm
+    from ares_annotators.models.server.connection import ServerConnection
+    from ares_annotators.models.server.vlm import OpenAiVlm
 
     address = _read_address(spec.url)
     if options.load_models:
@@ -96,7 +96,11 @@ def _check_reachable(url: str, address: ServerAddress) -> None:
 
 def _served_model(spec: _ServedSpec, options: Options, stores: Stores | None) -> ServedModel | None:
     """What the server says of a model; for an estimate, what it said when it was asked last."""
-    from annotators.models.server.vlm import describe_served_model, recall_served_model, remember_served_model
+    from ares_annotators.models.server.vlm import (
+        describe_served_model,
+        recall_served_model,
+        remember_served_model,
+    )
 
     if not options.load_models:
         return recall_served_model(stores, spec.text) if stores else None
@@ -107,14 +111,14 @@ def _served_model(spec: _ServedSpec, options: Options, stores: Stores | None) ->
 
 
 def _load_huggingface(spec: str, options: Options, max_new_tokens: int, stores: Stores | None) -> Vlm:
-    from annotators.models.model_info import make_unloaded_vlm, store_model_description
+    from ares_annotators.models.unloaded_models import make_unloaded_vlm, store_model_description
 
     local_options = _local_options(options)
     # In another number format it has another name.
     known_to = stores if local_options.dtype == "auto" else None
     if not options.load_models:
         return make_unloaded_vlm(spec, known_to)
-    from annotators.models.huggingface.vlm import load_huggingface
+    from ares_annotators.models.huggingface.vlm import load_huggingface
 
     with announce_if_slow(f"loading the model {spec}"):
         vlm: Vlm = load_huggingface(spec.removeprefix("hf:"), options.device, max_new_tokens, local_options)
@@ -126,7 +130,7 @@ def _load_huggingface(spec: str, options: Options, max_new_tokens: int, stores: 
 
 
 def _local_options(options: Options) -> LocalModelOptions:
-    from annotators.models.huggingface.vlm import LocalModelOptions
+    from ares_annotators.models.huggingface.vlm import LocalModelOptions
 
     fields = {
         field: options.values[field] for field in LocalModelOptions.model_fields if field in options.values

@@ -8,8 +8,8 @@ from ares.registry import encoders
 from ares.search import Encoder, load_encoder_model
 
 if TYPE_CHECKING:
-    from annotators.base import Options
     from ares.store import Stores
+    from ares_annotators.base import Options
 
 
 _DEFAULT_ENCODER = "clip"
@@ -38,7 +38,7 @@ def load_encoder_for(spec: str, options: Options, stores: Stores) -> NamedEncode
     Raises:
         ModelError: It cannot be loaded.
     """
-    from annotators.models.model_info import make_unloaded_encoder, store_model_description
+    from ares_annotators.models.unloaded_models import make_unloaded_encoder, store_model_description
 
     is_model = find_encoder_name(spec) in _MODEL_ENCODERS
     if is_model and not options.load_models:

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from itertools import product
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from annotators.models.base import model_family
 from ares.errors import RequestError, SourceError
 from ares.input import parse_yaml
-
-# "same": trained from one release of a language model; "lineage": from releases of one family of them.
-Closeness = Literal["same", "lineage", ""]
+from ares_annotators.models.base import model_family
 
 
 class ModelFamily(NamedTuple):
@@ -31,24 +26,6 @@ class ModelFamily(NamedTuple):
 
     name: str
     language_model: str
-
-    @property
-    def lineage(self) -> str:
-        """Family of the language model, without the release ("qwen"), or ""."""
-        return model_family(self.language_model) if self.language_model else ""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRelation:
-    """What two models have in common.
-
-    Attributes:
-        closeness: How close they are; "" for models that are not known to share anything.
-        language_model: The release, or the lineage, that they share.
-    """
-
-    closeness: Closeness
-    language_model: str = ""
 
 
 class _Entry(BaseModel):
@@ -95,24 +72,6 @@ def find_family(name: str, file: str = "") -> ModelFamily:
     return ModelFamily(model_family(base_name), "")
 
 
-def compare_models(first: Iterable[str], second: Iterable[str], file: str = "") -> ModelRelation:
-    """What two models have in common, each known by one or more names; the closest counts.
-
-    Args:
-        first: Names of one model: that of its server, and the hub id behind it.
-        second: Names of the other.
-        file: As for `find_family`. Raises RequestError as it does.
-    """
-    closest = ModelRelation("")
-    for name, other_name in product(first, second):
-        family, other_family = find_family(name, file), find_family(other_name, file)
-        if family.language_model and family.language_model == other_family.language_model:
-            return ModelRelation("same", family.language_model)
-        if family.lineage and family.lineage == other_family.lineage:
-            closest = ModelRelation("lineage", family.lineage)
-    return closest
-
-
 def find_shared_lineage(families: Iterable[str]) -> str:
     """The family of language models that some language models have in common, or ""."""
     lineages = {model_family(language_model) if language_model else "" for language_model in families}
@@ -123,7 +82,11 @@ def find_shared_lineage(families: Iterable[str]) -> str:
 def _read_table() -> tuple[_Entry, ...]:
     import yaml
 
-    text = resources.files("annotators.models").joinpath("families", "table.yaml").read_text(encoding="utf-8")
+    text = (
+        resources.files("ares_annotators.models")
+        .joinpath("families", "table.yaml")
+        .read_text(encoding="utf-8")
+    )
     return _Table.model_validate(yaml.safe_load(text)).families
 
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, overload
 
-from annotators.base import Budget
-from annotators.models.base import VlmRequest, price_usd
 from ares.annotation import Cost
 from ares.settings import Price
+from ares_annotators.base import Budget
+from ares_annotators.models.base import VlmRequest, price_usd
 
 if TYPE_CHECKING:
     import numpy as np

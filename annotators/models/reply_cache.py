@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from annotators.models.base import MAX_IMAGE_SIDE, Capability, Vlm, VlmFailure, VlmReply, VlmRequest
 from ares.annotation import Cost
 from ares.store import MODEL_REPLIES, new_spending_key, spending_document
+from ares_annotators.models.base import MAX_IMAGE_SIDE, Capability, Vlm, VlmFailure, VlmReply, VlmRequest
 
 if TYPE_CHECKING:
     from ares.store import AnnotationStore
@@ -170,7 +170,7 @@ def _from_document(document: Mapping[str, Any]) -> VlmReply:
 
 
 class CachedVlm:
-    """Fills the protocol `annotators.models.base.Vlm` by another model and a cache of its replies.
+    """Fills the protocol `ares_annotators.models.base.Vlm` by another model and a cache of its replies.
 
     Args:
         vlm: The model.

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from annotators.models.clip import encode_batches, hash_model_weights, select_device
-from annotators.models.model_info import prepare_hub
 from ares.errors import ModelError, shorten
 from ares.imports import needs_extra
+from ares_annotators.models.clip import encode_batches, hash_model_weights, select_device
+from ares_annotators.models.model_info import prepare_hub
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from annotators.base import Preflight
-from annotators.models.base import ServedVlm, Vlm, VlmFailure, VlmReply, VlmRequest
 from ares.errors import ModelError
+from ares_annotators.base import Preflight
+from ares_annotators.models.base import ServedVlm, Vlm, VlmFailure, VlmReply, VlmRequest
 
 if TYPE_CHECKING:
     import numpy as np

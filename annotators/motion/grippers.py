@@ -6,8 +6,8 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from annotators.motion.columns import find_gripper_dimensions
 from ares.signals import DimensionKind
+from ares_annotators.motion.columns import find_gripper_dimensions
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,9 +1,9 @@
-"""What signals mean to measures of motion: kinds, units, and end effectors by their joints."""
+"""What signals mean to measures of motion: kinds, units and end effectors."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import nsmallest
@@ -12,12 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ares.contract import (
     DatasetKey,
-    KinematicChain,
-    Kinematics,
     MeaningContract,
     SignalName,
-    StoredContracts,
-    end_effector_positions,
     infer_contracts,
     read_contracts,
 )
@@ -28,138 +24,12 @@ from ares.signals import (
     TypicalEpisode,
     classify_by_name,
     episode_signals,
-    name_tokens,
 )
 from ares.store import quote_literal
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from annotators.base import Work
     from ares.store import Stores
-
-
-# Words that tell no joint from another: "kLeftElbow" is "left_elbow_joint", "shoulder_pan.pos" is "shoulder_pan".
-_FILLERS = frozenset({"k", "joint", "joints", "pos", "position", "qpos", "observation", "state", "states"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MatchedJoints:
-    """The dimensions of a state that are joints.
-
-    Attributes:
-        dimensions: Number of the dimension by joint.
-        unmatched: Joints without a dimension, in order.
-    """
-
-    dimensions: Mapping[str, int]
-    unmatched: tuple[str, ...]
-
-
-def match_joints(
-    joints: Iterable[str], names: tuple[str, ...], stated: Mapping[str, str] | None = None
-) -> MatchedJoints:
-    """Find the dimension of each joint: the stated one, that of the same name, or that of the same words.
-
-    Words that two dimensions or two joints share decide nothing.
-
-    Args:
-        joints: Names of the joints.
-        names: Names of the dimensions of the state.
-        stated: Joint by name of its dimension.
-    """
-    joints = tuple(joints)
-    by_joint = {joint: names.index(name) for name, joint in (stated or {}).items() if name in names}
-    by_name = {name: number for number, name in enumerate(names)}
-    by_words = _unique_words(dict(enumerate(names)))
-    joint_words = {number: words for words, number in _unique_words(dict(enumerate(joints))).items()}
-    dimensions = {}
-    for position, joint in enumerate(joints):
-        number = by_joint.get(joint, by_name.get(joint, by_words.get(joint_words.get(position, ()))))
-        if number is not None:
-            dimensions[joint] = number
-    return MatchedJoints(
-        dimensions=dimensions, unmatched=tuple(joint for joint in joints if joint not in dimensions)
-    )
-
-
-def _unique_words(names: Mapping[int, str]) -> dict[tuple[str, ...], int]:
-    """Numbers by the words of their names, without those that are empty or shared."""
-    by_words: dict[tuple[str, ...], list[int]] = {}
-    for number, name in names.items():
-        words = tuple(token for token in name_tokens(name) if token not in _FILLERS)
-        by_words.setdefault(words, []).append(number)
-    return {words: numbers[0] for words, numbers in by_words.items() if words and len(numbers) == 1}
-
-
-_JOINT_UNIT_FACTORS = {"revolute": {"rad": 1.0, "deg": pi / 180}, "prismatic": {"m": 1.0, "mm": 0.001}}
-_MOST_NAMES = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndEffector:
-    """A link whose position follows from dimensions of the state.
-
-    Attributes:
-        chain: Its joints.
-        dimensions: Dimension of each joint of `chain.joint_types`.
-        factors: What each is multiplied by to be radians or metres.
-    """
-
-    chain: KinematicChain
-    dimensions: tuple[int, ...]
-    factors: tuple[float, ...]
-
-    def positions(self, state: NDArray[np.float32]) -> NDArray[np.float64]:
-        """(T, 3) metres in the frame of the base, from states (T, S); NaN where one of them is not finite."""
-        import numpy as np
-
-        if not np.isfinite(state[:, list(self.dimensions)]).all():
-            return np.full((len(state), 3), np.nan)
-        values = {
-            joint: factor * state[:, number].astype(np.float64)
-            for joint, number, factor in zip(
-                self.chain.joint_types, self.dimensions, self.factors, strict=True
-            )
-        }
-        points = end_effector_positions(self.chain, values)
-        return np.broadcast_to(points, (len(state), 3))
-
-
-def find_end_effectors(
-    kinematics: Kinematics, names: tuple[str, ...], units: tuple[str, ...]
-) -> tuple[tuple[EndEffector, ...], str]:
-    """The end effectors of some kinematics, all or none, and why there is none.
-
-    Args:
-        kinematics: Chains, and stated names of joints.
-        names: Names of the dimensions of the state.
-        units: Their units.
-    """
-    ends = []
-    for chain in kinematics.chains:
-        match = match_joints(chain.joint_types, names, kinematics.joints)
-        if match.unmatched:
-            listed = ", ".join(match.unmatched[:_MOST_NAMES])
-            more = f" and {len(match.unmatched) - _MOST_NAMES} more" if match.unmatched[_MOST_NAMES:] else ""
-            return (
-                (),
-                f"no dimension of the state is named like the joints {listed}{more} of the URDF (give a spec)",
-            )
-        dimensions = tuple(match.dimensions[joint] for joint in chain.joint_types)
-        factors = [
-            _JOINT_UNIT_FACTORS[joint_type].get(units[number])
-            for joint_type, number in zip(chain.joint_types.values(), dimensions, strict=True)
-        ]
-        known = tuple(factor for factor in factors if factor is not None)
-        if len(known) < len(factors):
-            wrong = sorted(
-                {units[n] for n, factor in zip(dimensions, factors, strict=True) if factor is None}
-            )
-            return (), f"joints of the URDF are in the unit {', '.join(wrong)} in the state (give a spec)"
-        ends.append(EndEffector(chain=chain, dimensions=dimensions, factors=known))
-    return tuple(ends), ""
+    from ares_annotators.base import Work
 
 
 Kinds = tuple[DimensionKind, ...]
@@ -180,8 +50,6 @@ class MotionMeaning:
         action_kinds: Of the action.
         path_units: Unit of each dimension of the signal of the path in the source; "unknown" where nothing tells it.
         path_signal: The signal whose path is measured: the state, or commanded positions where there is no state.
-        end_effectors: Links whose position follows from that signal.
-        kinematics_gap: Why there is none although there is a URDF, or "".
         action_meaning: What the action commands: positions, or motions from where the robot is; None where the contract
             does not say, or says both.
     """
@@ -190,8 +58,6 @@ class MotionMeaning:
     action_kinds: Kinds
     path_units: tuple[str, ...]
     path_signal: SignalName = "state"
-    end_effectors: tuple[EndEffector, ...] = ()
-    kinematics_gap: str = ""
     action_meaning: ActionMeaning | None = None
 
     @property
@@ -235,11 +101,10 @@ class DatasetMeanings:
 
     Args:
         stores: Stores of the workspace.
-        kinematics: Of the robot of all datasets; None for what the spec of each says.
     """
 
-    def __init__(self, stores: Stores, kinematics: Kinematics | None = None) -> None:
-        self._stores, self._kinematics = stores, kinematics
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
         self._cached_meaning = lru_cache(maxsize=_MAX_CACHED_LAYOUTS)(self._find_meaning)
         self._cached_sample = lru_cache(maxsize=_MAX_CACHED_LAYOUTS)(self._sample)
 
@@ -253,8 +118,7 @@ class DatasetMeanings:
         return self._cached_meaning(_Layout(key, *names))
 
     def _find_meaning(self, layout: _Layout) -> MotionMeaning:
-        stored = read_contracts(self._stores.annotations, layout.key)
-        contract = self._contract(layout, stored)
+        contract = self._contract(layout)
         named = infer_meaning_by_names(layout.state_names, layout.action_names)
         typical = None
         if "unknown" in (*named.state_kinds, *named.action_kinds):
@@ -263,25 +127,18 @@ class DatasetMeanings:
         if typical is not None:
             kinds = (typical.state.kinds, typical.action.kinds)
         signal = _path_signal(layout, contract)
-        path_kinds, names = (
-            (kinds[0], layout.state_names) if signal == "state" else (kinds[1], layout.action_names)
-        )
-        units = _dimension_units(signal, path_kinds, contract, typical)
-        kinematics = self._kinematics or stored.kinematics
-        ends, gap = ((), "") if kinematics is None else find_end_effectors(kinematics, names, units)
+        path_kinds = kinds[0] if signal == "state" else kinds[1]
         return MotionMeaning(
             state_kinds=kinds[0],
             action_kinds=kinds[1],
-            path_units=units,
+            path_units=_dimension_units(signal, path_kinds, contract, typical),
             path_signal=signal,
-            end_effectors=ends,
-            kinematics_gap=gap,
             action_meaning=_action_meaning(contract),
         )
 
-    def _contract(self, layout: _Layout, stored: StoredContracts) -> MeaningContract | None:
+    def _contract(self, layout: _Layout) -> MeaningContract | None:
         names = (layout.state_names, layout.action_names)
-        known = stored.of_layout(*names)
+        known = read_contracts(self._stores.annotations, layout.key).of_layout(*names)
         if known is not None:
             return known
         inferred = infer_contracts(self._stores, layout.key.dataset, self._cached_sample(layout.key))

@@ -5,11 +5,9 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from annotators.revise.run import (
-        RevisionQuote as RevisionQuote,
+    from ares_annotators.revise.run import (
         RevisionRequest as RevisionRequest,
         RevisionRun as RevisionRun,
-        quote_revision as quote_revision,
         run_revision as run_revision,
     )
 

@@ -6,9 +6,10 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from annotators.prompting import read_prompt
 from ares.annotation import short_hash
 from ares.rubric import GATES
+from ares.store import read_rulings
+from ares_annotators.prompting import read_prompt
 
 if TYPE_CHECKING:
     from ares.annotation import Annotation
@@ -44,13 +45,13 @@ def find_failed_criteria(grade: Annotation, rubric: Rubric, hidden: Collection[s
 
 
 def _failed_rulings(grade: Annotation) -> dict[str, Any]:
-    rulings: Any = grade.value["rulings"]
-    return {ruling["criterion"]: ruling for ruling in rulings if ruling["verdict"] == "UNMET"}
+    rulings = read_rulings(grade.value)
+    return {str(ruling["criterion"]): ruling for ruling in rulings if ruling["verdict"] == "UNMET"}
 
 
 def read_critique_form() -> str:
     """The text of a critique, with places for the caption and for what it does not meet."""
-    return read_prompt("annotators.revise", "revise")
+    return read_prompt("ares_annotators.revise", "revise")
 
 
 def build_critique(caption: str, grade: Annotation, criteria: Sequence[Criterion]) -> str:

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from annotators.base import (
+from ares.annotation import Annotation, Cost
+from ares.errors import NotTried, ServerError
+from ares.store import batched, read_rulings
+from ares_annotators.base import (
     MAX_REPEATED_FAILURES,
     Outcome,
     Result,
@@ -18,24 +21,21 @@ from annotators.base import (
     make_episode_subject,
     read_work,
 )
-from annotators.caption import CaptionQuestion, ask_captioner
-from annotators.prompting import apply_in_batches
-from annotators.revise.critique import (
+from ares_annotators.caption import CaptionQuestion, ask_captioner
+from ares_annotators.prompting import apply_in_batches
+from ares_annotators.revise.critique import (
     build_critique,
     find_failed_criteria,
 )
-from ares.annotation import Annotation, Cost
-from ares.errors import NotTried, ServerError
-from ares.store import batched
 
 if TYPE_CHECKING:
-    from annotators.base import Budget
-    from annotators.caption import Captioner
-    from annotators.grade import GradeAnnotator
     from ares.annotation import Producer
     from ares.episode import Json
     from ares.rubric import Criterion, Rubric
     from ares.store import Stores
+    from ares_annotators.base import Budget
+    from ares_annotators.caption import Captioner
+    from ares_annotators.grade import GradeAnnotator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +57,7 @@ class GradedCaption:
 
     def meets(self, criteria: Sequence[str]) -> bool:
         """Whether it meets some criteria, as far as they apply to it; UNSURE and ERROR do not count as met."""
-        rulings = self.grade.value["rulings"]
-        assert isinstance(rulings, list)
-        verdicts = {item["criterion"]: item["verdict"] for item in rulings if isinstance(item, dict)}
+        verdicts = {item["criterion"]: item["verdict"] for item in read_rulings(self.grade.value)}
         return all(verdicts.get(name) in ("MET", "NA") for name in criteria)
 
 
@@ -119,7 +117,6 @@ class Revision:
         first: Producer of the captions that are revised.
         captioner: The captioner that is asked again; its producer is that of the revised captions.
         judge: The judge of both sides.
-        graded_by: Producer of the grades so far; another than the judge's only in a quote, see `quote_revision`.
         rubric: Its rubric.
         hidden: Criteria of which the captioner is not told.
         spending: What was paid.
@@ -129,7 +126,6 @@ class Revision:
     first: Producer
     captioner: Captioner
     judge: GradeAnnotator
-    graded_by: Producer
     rubric: Rubric
     hidden: Sequence[str]
     spending: Spending
@@ -211,7 +207,7 @@ def _judge_answers(revision: Revision, answers: Sequence[_Answer]) -> Iterator[R
         replace(answer.work, subject=make_annotation_subject(answer.work.episode, answer.caption))
         for answer in changed
     ]
-    graded = apply_in_batches(judge.grade_captions, works, judge.batch_size, judge.workers)
+    graded = apply_in_batches(judge.captions.grade, works, judge.batch_size, judge.workers)
     for answer, item in zip(changed, graded, strict=True):
         outcome = item.result
         revision.spending.add(outcome)

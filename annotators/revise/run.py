@@ -1,4 +1,4 @@
-"""Runs a revision: what it would cost, who takes part, and whether its captions are adopted."""
+"""Runs a revision: who takes part, and whether its captions are adopted."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
 from typing import TYPE_CHECKING
 
-from annotators.base import Budget, make_episode_subject
-from annotators.caption import CaptionAnnotator, CaptionOptions
-from annotators.grade import GradeAnnotator, load_rubric
-from annotators.revise.critique import choose_hidden_criteria, read_critique_form
-from annotators.revise.revision import GradedCaption, RevisedCaption, Revision, Spending, revise_captions
 from ares.annotation import Cost, short_hash
 from ares.errors import RequestError
 from ares.jobs import Progress, record_job
 from ares.statistics import compare_paired
 from ares.store import keep_newest_annotations
+from ares_annotators.base import Budget
+from ares_annotators.caption import CaptionAnnotator, CaptionOptions
+from ares_annotators.grade import GradeAnnotator, load_rubric
+from ares_annotators.revise.critique import choose_hidden_criteria, read_critique_form
+from ares_annotators.revise.revision import GradedCaption, RevisedCaption, Revision, Spending, revise_captions
 
 if TYPE_CHECKING:
-    from annotators.base import Options
     from ares.annotation import Producer
     from ares.episode import Json
     from ares.statistics import PairedDifference
     from ares.store import Stores
+    from ares_annotators.base import Options
 
 
 # Of what is asked and how; part of the producer of revised captions.
@@ -44,35 +43,14 @@ class RevisionRequest:
     Attributes:
         rubric: Shipped name or YAML file of the rubric.
         captions: Id of the producer of the captions, or the start of it; "" where there is only one.
-        captioner: Spec of its model; "" for the configured one.
         where: SQL filter over the episode columns.
-        limit: Most captions, or None.
         budget_usd: Hard stop, or None.
     """
 
     rubric: str = "caption"
     captions: str = ""
-    captioner: str = ""
     where: str = ""
-    limit: int | None = None
     budget_usd: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevisionQuote:
-    """What a revision would do and cost; replies that were kept cost nothing.
-
-    Attributes:
-        captions: Captions with a grade.
-        refused: Those that would be asked again.
-        hidden: Criteria of which the captioner is not told.
-        cost: Expected cost.
-    """
-
-    captions: int
-    refused: int
-    hidden: Sequence[str]
-    cost: Cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,18 +94,6 @@ class RevisionRun:
     warnings: Sequence[str]
 
 
-def quote_revision(stores: Stores, options: Options, request: RevisionRequest) -> RevisionQuote:
-    """What a revision would do and cost; no model is loaded and no server asked. Raises as `run_revision`."""
-    stores.sync()
-    revision, captioner = _load_revision(stores, replace(options, load_models=False), request)
-    captions = _read_graded_captions(revision, request)
-    refused = [item for item in captions if revision.find_failures(item)]
-    episodes = stores.tables.episodes.get([item.caption.episode_id for item in refused])
-    subjects = [make_episode_subject(episode) for episode in episodes]
-    cost = sum(map(captioner.estimate, subjects), sum(map(revision.judge.estimate, subjects), Cost()))
-    return RevisionQuote(captions=len(captions), refused=len(refused), hidden=revision.hidden, cost=cost)
-
-
 def run_revision(
     stores: Stores, options: Options, request: RevisionRequest, *, quiet: bool = False
 ) -> RevisionRun:
@@ -149,7 +115,12 @@ def run_revision(
     with stores.write_lock("ares rubric revise"):
         stores.sync()
         revision, captioner = _load_revision(stores, options, request)
-        captions = _read_graded_captions(revision, request)
+        captions = list(_scan_graded_captions(revision, request.where))
+        if not captions:
+            raise RequestError(
+                "no caption was graded by this judge and rubric",
+                "run `ares annotate grade` with it, or name it; `ares use` lists the producers",
+            )
         warnings: list[str] = []
         for annotator in (captioner, revision.judge):
             learnt = annotator.preflight([])
@@ -165,13 +136,13 @@ def run_revision(
 def _load_revision(
     stores: Stores, options: Options, request: RevisionRequest
 ) -> tuple[Revision, CaptionAnnotator]:
-    """Who takes part, and the captioner as an annotator, for its price. Raises as `run_revision`."""
+    """Who takes part, and the captioner as an annotator, for its test call. Raises as `run_revision`."""
     options = replace(options, values={**options.values, "rubric": request.rubric})
     first = _find_captions(stores, request.captions)
     values = {name: first.settings[name] for name in CaptionOptions.model_fields if name in first.settings}
     values["verbs"] = options.values.get("verbs", "")
-    annotator = CaptionAnnotator(replace(options, model=request.captioner, values=values), stores)
-    _check_captioner(annotator.producer, first, is_loaded=options.load_models)
+    annotator = CaptionAnnotator(replace(options, model="", values=values), stores)
+    _check_captioner(annotator.producer, first)
     judge = GradeAnnotator(options, stores)
     rubric = load_rubric(request.rubric)
     hidden = choose_hidden_criteria(rubric)
@@ -180,7 +151,6 @@ def _load_revision(
         first=first,
         captioner=replace(annotator.captioner, producer=_make_producer(first, judge.producer, hidden)),
         judge=judge,
-        graded_by=_find_grades(stores, judge.producer, is_exact=options.load_models),
         rubric=rubric,
         hidden=hidden,
         spending=Spending(options.budget or Budget(None)),
@@ -208,12 +178,12 @@ def _find_captions(stores: Stores, text: str) -> Producer:
     )
 
 
-def _check_captioner(captioner: Producer, first: Producer, *, is_loaded: bool) -> None:
+def _check_captioner(captioner: Producer, first: Producer) -> None:
     """Raises RequestError where the captions were written by another model, or with another guide of verbs."""
-    if is_loaded and captioner.model != first.model:
+    if captioner.model != first.model:
         raise RequestError(
             "captions are revised by the model that wrote them",
-            f"they are by {first.model!r}, the captioner is {captioner.model!r}; give --captioner",
+            f"they are by {first.model!r}, the captioner is {captioner.model!r}; set ARES_CAPTION_MODEL",
         )
     known = first.settings.get("verbs_hash")
     if known and known != captioner.settings["verbs_hash"]:
@@ -230,30 +200,12 @@ def _make_producer(first: Producer, judge: Producer, hidden: Sequence[str]) -> P
     return replace(first, version=_VERSION, prompt_hash=prompt_hash, settings={**first.settings, **critique})
 
 
-def _find_grades(stores: Stores, judge: Producer, *, is_exact: bool) -> Producer:
-    """The producer of the grades; without models its id may be unknown, and the last one with the rubric is taken."""
-    producers = stores.annotations.producers()
-    rubric = (judge.annotator, judge.prompt_hash)
-    alike = [item for item in producers.values() if (item.annotator, item.prompt_hash) == rubric]
-    return judge if is_exact or judge.maker_id in producers or not alike else alike[-1]
-
-
-def _read_graded_captions(revision: Revision, request: RevisionRequest) -> list[GradedCaption]:
-    """The captions that the judge has graded. Raises RequestError for a wrong filter, or where there is none."""
-    captions = list(islice(_scan_graded_captions(revision, request.where), request.limit))
-    if not captions:
-        raise RequestError(
-            "no caption was graded by this judge and rubric",
-            "run `ares annotate grade` with it, or name it; `ares use` lists the producers",
-        )
-    return captions
-
-
 def _scan_graded_captions(revision: Revision, where: str) -> Iterator[GradedCaption]:
-    log, first, graded_by = revision.stores.annotations, revision.first.maker_id, revision.graded_by
+    """Yield the captions that the judge has graded. Raises RequestError for a wrong filter."""
+    log, first, judge = revision.stores.annotations, revision.first.maker_id, revision.judge.producer
     for ids in revision.stores.tables.episodes.id_batches(where):
-        newest = keep_newest_annotations(log.find_annotations(ids, maker_ids=[first, graded_by.maker_id]))
-        grades = {item.subject: item for item in newest if item.name == graded_by.annotator}
+        newest = keep_newest_annotations(log.find_annotations(ids, maker_ids=[first, judge.maker_id]))
+        grades = {item.subject: item for item in newest if item.name == judge.annotator}
         for caption in newest:
             if caption.maker_id == first and caption.annotation_id in grades:
                 yield GradedCaption(caption=caption, grade=grades[caption.annotation_id])
@@ -299,7 +251,7 @@ def _compare_sides(
     if not revised:
         return None
     before, after = [counts(item.before) for item in revised], [counts(item.after) for item in revised]
-    return compare_paired(before, after, [item.before.caption.episode_id for item in revised], seed=0)
+    return compare_paired(before, after)
 
 
 def _find_refusal(run: RevisionRun, revised: Sequence[RevisedCaption]) -> str:
@@ -322,5 +274,5 @@ def _find_refusal(run: RevisionRun, revised: Sequence[RevisedCaption]) -> str:
 
 
 def _is_improvement(change: PairedDifference) -> bool:
-    """Whether it is shown by the interval over episodes and by McNemar's exact test."""
-    return change.low > 0 and change.p_value < _LEVEL
+    """Whether more captions have it, by McNemar's exact test."""
+    return change.difference > 0 and change.p_value < _LEVEL

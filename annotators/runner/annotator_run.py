@@ -11,22 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from annotators.base import (
-    MAX_REPEATED_FAILURES,
-    Budget,
-    CameraSeconds,
-    Frames,
-    Outcome,
-    PaidFailure,
-    Result,
-    Subject,
-    Work,
-    find_outcome_cost,
-    make_annotation_subject,
-    make_budget_spent_error,
-    make_episode_subject,
-)
-from annotators.runner.fault_isolation import GuardedAnnotator
 from ares.annotation import Annotation, Cost, Producer
 from ares.clock import needs_timestamps
 from ares.episode import Episode, Trajectory
@@ -48,6 +32,22 @@ from ares.store import (
     segment_id,
     select_shown,
 )
+from ares_annotators.base import (
+    MAX_REPEATED_FAILURES,
+    Budget,
+    CameraSeconds,
+    Frames,
+    Outcome,
+    PaidFailure,
+    Result,
+    Subject,
+    Work,
+    find_outcome_cost,
+    make_annotation_subject,
+    make_budget_spent_error,
+    make_episode_subject,
+)
+from ares_annotators.runner.fault_isolation import GuardedAnnotator
 
 if TYPE_CHECKING:
     import numpy as np
@@ -308,7 +308,6 @@ class AnnotatorRun:
         stores: Stores of the workspace.
         annotator: The annotator.
         budget: Money of the whole run.
-        strict: Raise the first failure instead of counting it.
         clock: Measures its calls; it has measured the loading.
         plugin: Name under which the annotator is registered; its producer may have another.
 
@@ -321,7 +320,6 @@ class AnnotatorRun:
         stores: Stores,
         annotator: GuardedAnnotator,
         budget: Budget,
-        strict: bool,
         clock: BusyTimeClock,
         plugin: str,
     ) -> None:
@@ -332,7 +330,6 @@ class AnnotatorRun:
         self._stores, self._annotations = stores, stores.annotations
         self._budget = budget
         self._clock = clock
-        self._strict = strict
         self._repeated_failure: tuple[str, int] = ("", 0)
         self._ended_by = self._end_reason = ""
         self.subject_finder = SubjectFinder(stores, annotator.producer)
@@ -420,7 +417,7 @@ class AnnotatorRun:
         )
 
     def run(self, bundles: list[EpisodeBundle]) -> None:
-        """Annotate the missing subjects in calls of `batch_size` works. Raises the first failure when strict."""
+        """Annotate the missing subjects in calls of `batch_size` works."""
         missing = [(bundle, work) for bundle in bundles for work in self._works(bundle)]
         pairs = []
         for bundle, work in missing:
@@ -438,7 +435,7 @@ class AnnotatorRun:
                 bundle.frames.release()
 
     def add_failure(self, error: AresError, result: Result) -> None:
-        """Count a result that could not be stored, though it was paid. Raises the error when strict."""
+        """Count a result that could not be stored, though it was paid."""
         self.report.add_cost(result.cost)
         annotation = result.annotations[0]
         self._add_failure(error, annotation.subject, annotation.episode_id)
@@ -579,8 +576,6 @@ class AnnotatorRun:
         is_accepted = self._failure_log.is_accepted(subject, error)
         self.report.add_failure(error, f"episode {episode_id}", is_accepted)
         self.failures[subject] = error
-        if self._strict:
-            raise error
 
 
 def _private_copy(subject: Subject) -> Subject:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from annotators.base import CameraSeconds, Frames
 from ares.errors import AresError, MediaError
 from ares.jobs import BatchFunction, Engine, PoolRequest, WorkerPool
+from ares_annotators.base import CameraSeconds, Frames
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from annotators.base import (
+from ares.annotation import Annotation, Column, ColumnType, Cost, Producer
+from ares.console import count_of
+from ares.errors import AresError, PluginError, StoreError
+from ares.jobs import WorkerNeeds
+from ares.registry import plugin_faults
+from ares.store import annotation_to_row, episode_schema, type_mismatch
+from ares_annotators.base import (
     CameraSeconds,
     Factory,
     FrameVectors,
@@ -21,12 +27,6 @@ from annotators.base import (
     Subject,
     Work,
 )
-from ares.annotation import Annotation, Column, ColumnType, Cost, Producer
-from ares.console import count_of
-from ares.errors import AresError, PluginError, StoreError
-from ares.jobs import WorkerNeeds
-from ares.registry import plugin_faults
-from ares.store import annotation_to_row, episode_schema, type_mismatch
 
 if TYPE_CHECKING:
     from ares.episode import Json

@@ -8,14 +8,14 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from annotators.base import Subject
-from annotators.models import UNKNOWN_UNTIL_LOADED, price_usd
-from annotators.runner.annotator_run import AnnotatorRun, list_subject_ids, read_annotations
 from ares.annotation import Cost
 from ares.console import count_of
 from ares.episode import Episode
 from ares.errors import PluginError
 from ares.jobs import AnnotateEstimate, EpisodeSelection, measure_rate
+from ares_annotators.base import Subject
+from ares_annotators.models import UNKNOWN_UNTIL_LOADED, price_usd
+from ares_annotators.runner.annotator_run import AnnotatorRun, list_subject_ids, read_annotations
 
 if TYPE_CHECKING:
     from ares.settings import Price

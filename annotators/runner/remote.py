@@ -11,9 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from annotators.base import Factory, Options, Outcome, Work
-from annotators.runner.annotator_run import read_signals
-from annotators.runner.fault_isolation import GuardedAnnotator, make_guarded_annotator
 from ares.console import count_of, print_message
 from ares.errors import ModelError, RequestError
 from ares.jobs import (
@@ -28,6 +25,9 @@ from ares.jobs import (
     machine_memory,
     make_concurrency_getter,
 )
+from ares_annotators.base import Factory, Options, Outcome, Work
+from ares_annotators.runner.annotator_run import read_signals
+from ares_annotators.runner.fault_isolation import GuardedAnnotator, make_guarded_annotator
 
 if TYPE_CHECKING:
     from ares.store import Stores

@@ -1,4 +1,4 @@
-"""Runs annotators, loaded by name, over the episodes that lack them, and reports on each."""
+"""Runs annotators over the episodes that lack them, and reports on each."""
 
 from __future__ import annotations
 
@@ -8,33 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from annotators.base import (
-    Budget,
-    CameraSeconds,
-    CellAnnotator,
-    Factory,
-    Frames,
-    LayeredFrames,
-    Options,
-    make_episode_subject,
-    merge_frame_requests,
-)
-from annotators.options import check_single_model_option, options_model, select_options_by_annotator
-from annotators.runner.annotator_run import (
-    AnnotatorRun,
-    BusyTimeClock,
-    EpisodeBundle,
-    list_subject_ids,
-    read_annotations,
-    read_signals,
-    read_stamps,
-)
-from annotators.runner.decoding import make_failing_frames, open_decoder_pool
-from annotators.runner.fault_isolation import select_no_frames
-from annotators.runner.remote import connect_annotator, restore_torch_threads
-from annotators.runner.writer import AnnotationWriter, refuse_columns_of_people
 from ares.console import count_are, print_message
 from ares.doctor import delete_unrecorded_vectors
 from ares.errors import AresError, ModelError, PluginError, RequestError, ServerError
@@ -56,13 +31,40 @@ from ares.jobs import (
     record_job,
     run_pipeline,
 )
-from ares.registry import annotators as registry
 from ares.rubric import read_tripwires
 from ares.search import embed_texts, list_embedding_spaces
+from ares.store import ProducerCatalog
+from ares_annotators.base import (
+    Budget,
+    CameraSeconds,
+    Frames,
+    LayeredFrames,
+    make_episode_subject,
+    merge_frame_requests,
+)
+from ares_annotators.runner.annotator_run import (
+    AnnotatorRun,
+    EpisodeBundle,
+    list_subject_ids,
+    read_annotations,
+    read_signals,
+    read_stamps,
+)
+from ares_annotators.runner.decoding import make_failing_frames, open_decoder_pool
+from ares_annotators.runner.fault_isolation import select_no_frames
+from ares_annotators.runner.loading import (
+    LoadedAnnotators,
+    import_factories,
+    list_options_by_annotator,
+    load_run_annotators,
+    make_factory_options,
+)
+from ares_annotators.runner.remote import restore_torch_threads
+from ares_annotators.runner.writer import AnnotationWriter, refuse_columns_of_people
 
 if TYPE_CHECKING:
-    from annotators.runner.quote import RenewedQuote
     from ares.store import Stores
+    from ares_annotators.runner.quote import RenewedQuote
 
 
 def collect_run_reports(
@@ -111,103 +113,11 @@ def _fault_report(name: str, error: AresError, episodes: int, run_seconds: float
     return AnnotateReport(annotator=name, producer="", model="", **report.fields(), run_seconds=run_seconds)
 
 
-class LoadedAnnotators(NamedTuple):
-    """The annotators of a run, as far as they can work.
-
-    Attributes:
-        tasks: One task per annotator that can work.
-        faults: The error of every other annotator, by name.
-    """
-
-    tasks: list[AnnotatorRun]
-    faults: dict[str, AresError]
-
-
 def count_planned_episodes(stores: Stores, request: AnnotateRequest) -> int:
     """Most episodes that a run works on. Raises RequestError where the filter cannot be read."""
     matching = stores.tables.episodes.count(request.selection.condition)
     limit = request.selection.limit
     return matching if limit is None else min(limit, matching)
-
-
-def make_factory_options(
-    stores: Stores, request: AnnotateRequest, planned_episodes: int, load_models: bool = True
-) -> Options:
-    """What the factories of the annotators of a run get; without `load_models` those of its quote.
-
-    Raises:
-        RequestError: A model is named for several annotators.
-    """
-    check_single_model_option(request.model, request.names)
-    return Options(
-        settings=stores.settings,
-        model=request.model,
-        device=request.device,
-        values=dict(request.option_values()),
-        load_models=load_models,
-        planned_episodes=planned_episodes,
-        compute=request.compute,
-    )
-
-
-def load_run_annotators(
-    stores: Stores, request: AnnotateRequest, options: Options, budget: Budget, engine: Engine
-) -> LoadedAnnotators:
-    """Make the annotators of a run or of its quote.
-
-    Args:
-        stores: Stores of the workspace.
-        request: What is to be run.
-        options: As `make_factory_options` makes them.
-        budget: Money of the whole run.
-        engine: Where the annotators work.
-
-    Raises:
-        RequestError: An annotator or an option is unknown.
-        ModelError, PluginError: No annotator can work; where the request is strict or for a quote, one of them.
-    """
-    faults: dict[str, AresError] = {}
-    factories = _import_factories(request, faults)
-    annotator_options = _options_by_annotator(replace(options, budget=budget), factories)
-    tasks: list[AnnotatorRun] = []
-    for name, factory in factories.items():
-        clock = BusyTimeClock()
-        try:
-            with clock.measured():
-                annotator = connect_annotator(
-                    engine, registry.label(name), factory, annotator_options[name], stores, len(request.names)
-                )
-        except (ModelError, PluginError) as error:
-            faults[name] = error
-        else:
-            tasks.append(AnnotatorRun(stores, annotator, budget, request.strict, clock, name))
-    if request.retry_failed:
-        for task in tasks:
-            task.retry_failed(request.reason)
-    if faults and (request.strict or not options.load_models or not tasks):
-        raise next(iter(faults.values()))
-    return LoadedAnnotators(tasks, faults)
-
-
-def _import_factories(request: AnnotateRequest, faults: dict[str, AresError]) -> dict[str, Factory]:
-    """The factories of annotators; the error of one that cannot be imported goes to `faults`."""
-    factories: dict[str, Factory] = {}
-    for name in request.names:
-        try:
-            if name in request.functions:
-                factories[name] = partial(CellAnnotator, name, request.functions[name])
-            else:
-                factories[name] = registry.get(name)
-        except PluginError as error:
-            faults[name] = error
-    return factories
-
-
-def _options_by_annotator(options: Options, factories: Mapping[str, Factory]) -> dict[str, Options]:
-    """The options of the run for each annotator: `values` holds only those of the annotator, by field."""
-    models = {name: options_model(factory) for name, factory in factories.items()}
-    values = select_options_by_annotator(options.values, models)
-    return {name: replace(options, values=values[name]) for name in factories}
 
 
 _READ_BATCH_SIZE = 8
@@ -235,10 +145,9 @@ def annotate(
     Raises:
         RequestError: An annotator or an option is unknown, a value of an option is wrong, the filter cannot be read, or
             there is a budget without a price.
-        ModelError: No annotator has its model; in a strict run, one of them has not. Otherwise what is to be done by it
-            stays open.
-        PluginError: No annotator could be made, or a plug-in failed in a strict run. Otherwise the fault of a plug-in
-            is counted as the failure of the subject, or of all where it could not be made.
+        ModelError: No annotator has its model. What is to be done by one that has none stays open.
+        PluginError: No annotator could be made. Else the fault of a plug-in is counted as the failure of the subject,
+            or of all where it could not be made.
     """
     started_at = time.monotonic()
     if request.budget_usd is not None and stores.settings.price is None:
@@ -248,7 +157,11 @@ def annotate(
         stores.sync()
         total, names = count_planned_episodes(stores, request), _names_with_work(stores, request)
         if not total or not names:
-            _load_without_models(stores, request)  # the request is checked all the same
+            # The request is checked all the same, and filters may name the columns.
+            producers = {
+                task.plugin: task.annotator.producer for task in _load_without_models(stores, request)
+            }
+            stores.tables.episodes.add_missing_columns(ProducerCatalog(producers).declared_schema())
             tasks, faults = LoadedAnnotators([], {})
         else:
             opened = open_engine(request.engine) if engine is None else engine_or_local(engine)
@@ -261,11 +174,11 @@ def annotate(
 
 
 def estimate(stores: Stores, request: AnnotateRequest) -> list[AnnotateEstimate]:
-    """What `annotate` would do with a request, see `estimate_tasks`. Raises as a strict run does.
+    """What `annotate` would do with a request, see `estimate_tasks`. Raises the first fault of an annotator.
 
     No model is loaded and no server is asked.
     """
-    from annotators.runner.quote import estimate_tasks
+    from ares_annotators.runner.quote import estimate_tasks
 
     stores.sync()
     tasks = _load_without_models(stores, request, count_planned_episodes(stores, request))
@@ -312,7 +225,7 @@ def _annotate_in_order(
 def _group_by_reading(stores: Stores, request: AnnotateRequest) -> list[AnnotateRequest]:
     """The request, or two: the second of the annotators that read what others of it store."""
     faults: dict[str, AresError] = {}
-    factories = _import_factories(request, faults)
+    factories = import_factories(request, faults)
     readers = [
         name
         for name, factory in factories.items()
@@ -321,7 +234,7 @@ def _group_by_reading(stores: Stores, request: AnnotateRequest) -> list[Annotate
     others = [name for name in request.names if name not in readers]
     if not readers or not others:
         return [request]
-    by_annotator = _options_by_annotator(
+    by_annotator = list_options_by_annotator(
         make_factory_options(stores, request, 0, load_models=False), factories
     )
     return [
@@ -350,7 +263,7 @@ def _annotate_on(
     stream = None if report_line is _print_nothing else sys.stderr
     progress = Progress(f"annotate {' '.join(request.names)}", total, stream)
     incomplete = _incomplete_bundles(stores, tasks, request.selection, progress)
-    from annotators.runner.quote import RenewedQuote
+    from ares_annotators.runner.quote import RenewedQuote
 
     renewed = RenewedQuote(stores, tasks, request.selection, total, report_line)
     bundles = islice(incomplete, request.selection.limit)
@@ -386,7 +299,7 @@ def _prepare_run(
             loaded.faults[task.plugin] = error
         else:
             able.insert(0, task)
-    if loaded.faults and (request.strict or not able):
+    if loaded.faults and not able:
         raise next(iter(loaded.faults.values()))
     for task in able:
         for producer in (task.annotator.producer, *task.annotator.side_producers):

@@ -6,13 +6,13 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from annotators.base import FrameVectors, Result
-from annotators.runner.annotator_run import AnnotatorRun, EpisodeBundle, make_failure_scope
 from ares.annotation import Annotation, Producer
 from ares.doctor import UNFINISHED_SPACES
 from ares.errors import RequestError, StoreError
 from ares.jobs import FailureLog
 from ares.store import VALUE_KINDS, UnstorableError, forget_outdated, read_history
+from ares_annotators.base import FrameVectors, Result
+from ares_annotators.runner.annotator_run import AnnotatorRun, EpisodeBundle, make_failure_scope
 
 if TYPE_CHECKING:
     from ares.store import Stores

@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from annotators.base import Options, Outcome, PaidFailure, Result, Work, new_annotation
-from annotators.models import LocalModelOptions, call_limit, estimate_worker_resources
-from annotators.motion import DatasetMeanings
-from annotators.options import takes_options
-from annotators.segment.model import ModelTimeline, SpanFinder, load_span_finder
-from annotators.segment.signals import SIGNAL_SETTINGS, find_signal_boundaries
-from annotators.segment.spans import (
-    MATCH_OVERLAP,
-    SHORTEST_SECONDS,
-    SegmentSpan,
-    make_spans,
-    match_texts,
-)
-from annotators.segment.stated_spans import SpanFileAnnotator
-from annotators.segment.timeline import name_spans
 from ares.annotation import Annotation, Column, Producer
 from ares.errors import AresError
-from ares.store import keep_newest_annotations
+from ares_annotators.base import Options, Outcome, PaidFailure, Result, Work, new_annotation
+from ares_annotators.models import LocalModelOptions, call_limit, estimate_worker_resources
+from ares_annotators.motion import DatasetMeanings
+from ares_annotators.options import takes_options
+from ares_annotators.segment.model import ModelTimeline, SpanFinder, load_span_finder
+from ares_annotators.segment.signals import SIGNAL_SETTINGS, find_signal_boundaries
+from ares_annotators.segment.spans import SHORTEST_SECONDS, SegmentSpan, make_spans
+from ares_annotators.segment.stated_spans import SpanFileAnnotator
+from ares_annotators.segment.timeline import name_spans
 
 if TYPE_CHECKING:
     from ares.episode import Json
     from ares.store import Stores
 
 NAME = "segment"
-# 3: a text is linked to no span of another arm.
 _VERSION = "3"
-# Annotations of these names hold texts that people or a source wrote of spans.
-_TEXT_ANNOTATORS = ("source_subtask", "spans")
+# Earlier versions linked spans to texts of the source by this overlap: under the setting the producer stays.
+_MATCH_OVERLAP = 0.5
 _BATCH_SIZE = 64
 COLUMNS = (
     Column(
@@ -52,7 +44,6 @@ COLUMNS = (
         rollup="segment",
     ),
 )
-UNMATCHED_TEXT = "a text of a person or of the source matches no segment that was made"
 
 
 class SegmentOptions(LocalModelOptions):
@@ -85,7 +76,7 @@ class SegmentAnnotator:
 
     def __init__(self, options: Options, stores: Stores) -> None:
         segment_options = options.parse(SegmentOptions)
-        self._stores, self._meanings = stores, DatasetMeanings(stores)
+        self._meanings = DatasetMeanings(stores)
         self._stated: SpanFileAnnotator | None = None
         if segment_options.spans:
             self._stated = SpanFileAnnotator(segment_options.spans, stores)
@@ -96,7 +87,7 @@ class SegmentAnnotator:
         self._finder: SpanFinder | None = None
         settings: dict[str, Json] = {
             "shortest": SHORTEST_SECONDS,
-            "match": MATCH_OVERLAP,
+            "match": _MATCH_OVERLAP,
             **segment_options.producer_settings(),
         }
         if self.needs_signals:
@@ -126,30 +117,18 @@ class SegmentAnnotator:
         self.estimate = partial(finder.estimate, is_served=spec.startswith("openai:"))
 
     def process(self, works: Sequence[Work]) -> list[Outcome]:
-        """The segments of each episode, with the texts of the source that they meet; or those of a file of spans."""
-        if self._stated is not None:
-            return [self._stated.make_result(work) for work in works]
-        texts = self._find_texts([work.episode.episode_id for work in works])
-        return [self._annotate(work, texts.get(work.episode.episode_id, ())) for work in works]
+        """The segments of each episode, or those of a file of spans."""
+        return [self._stated.make_result(work) if self._stated else self._annotate(work) for work in works]
 
-    def _annotate(self, work: Work, texts: Sequence[Annotation]) -> Outcome:
+    def _annotate(self, work: Work) -> Outcome:
         timeline = self._finder.find(work) if self._finder else None
         if isinstance(timeline, PaidFailure | AresError):
             return timeline
-        spans = self._find_spans(work, timeline)
-        matched = match_texts(spans, texts)
-        annotations = [
-            self._new_segment(work, span, matched.by_span.get(number), timeline)
-            for number, span in enumerate(spans)
-        ]
+        annotations = [self._new_segment(work, span, timeline) for span in self._find_spans(work, timeline)]
         if timeline:
             # The calls are about the episode: its first segment has their cost.
             annotations[0] = replace(annotations[0], cost=timeline.cost)
-        return Result(
-            annotations=annotations,
-            warnings=(UNMATCHED_TEXT,) * matched.num_unmatched,
-            paid=timeline.paid if timeline else None,
-        )
+        return Result(annotations=annotations, paid=timeline.paid if timeline else None)
 
     def _find_spans(self, work: Work, timeline: ModelTimeline | None) -> list[SegmentSpan]:
         """The spans of an episode by what `by` names; they cover it once for each arm."""
@@ -160,9 +139,7 @@ class SegmentAnnotator:
             find_signal_boundaries(work.trajectory, self._meanings.find(work), duration), duration
         )
 
-    def _new_segment(
-        self, work: Work, span: SegmentSpan, match: Mapping[str, Json] | None, timeline: ModelTimeline | None
-    ) -> Annotation:
+    def _new_segment(self, work: Work, span: SegmentSpan, timeline: ModelTimeline | None) -> Annotation:
         value: dict[str, Json] = {
             "text": span.text,
             "style": "subtask",
@@ -170,7 +147,6 @@ class SegmentAnnotator:
             "arm": span.arm,
             "boundary": span.boundary.to_json(),
             "num_segments": 1,
-            **({} if match is None else {"matched": match}),
         }
         start, stop = span.start_seconds, span.stop_seconds
         annotation = new_annotation(
@@ -182,24 +158,3 @@ class SegmentAnnotator:
             frames=[second for second in timeline.seconds if start <= second < stop] if timeline else (),
         )
         return replace(annotation, part=span.arm) if span.arm else annotation
-
-    def _find_texts(self, episode_ids: Sequence[str]) -> dict[str, list[Annotation]]:
-        """By episode, the spans with a text that its source or people gave."""
-        if not self._text_producers:
-            return {}
-        by_episode: dict[str, list[Annotation]] = {}
-        stored = self._stores.annotations.find_annotations(episode_ids, maker_ids=self._text_producers)
-        for annotation in keep_newest_annotations(stored):
-            if annotation.value.get("text") and annotation.stop_seconds > annotation.start_seconds:
-                by_episode.setdefault(annotation.episode_id, []).append(annotation)
-        return by_episode
-
-    @cached_property
-    def _text_producers(self) -> list[str]:
-        """Ids of the producers whose segments have the texts of people and sources."""
-        return [
-            maker_id
-            for maker_id, producer in self._stores.annotations.producers().items()
-            if producer.fills_segments
-            and (producer.kind == "person" or producer.annotator in _TEXT_ANNOTATORS)
-        ]

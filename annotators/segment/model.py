@@ -8,8 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from annotators.base import PaidFailure, Preflight, Subject, Work
-from annotators.caption import (
+from ares.annotation import Cost, Producer, short_hash
+from ares.clock import compute_camera_rate_hz
+from ares.episode import Camera, Json
+from ares.errors import MediaError, ModelError
+from ares.store import batched
+from ares_annotators.base import PaidFailure, Preflight, Subject, Work
+from ares_annotators.caption import (
     CameraView,
     FramePlan,
     choose_camera,
@@ -17,7 +22,7 @@ from annotators.caption import (
     frame_range,
     frame_second,
 )
-from annotators.models import (
+from ares_annotators.models import (
     UNKNOWN_UNTIL_LOADED,
     ReadableImages,
     Vlm,
@@ -29,8 +34,8 @@ from annotators.models import (
     load_vlm,
     make_test_call,
 )
-from annotators.prompting import escape_json, read_prompt
-from annotators.segment.timeline import (
+from ares_annotators.prompting import escape_json, read_prompt
+from ares_annotators.segment.timeline import (
     ModelArm,
     ModelBoundary,
     ReadWindow,
@@ -44,21 +49,16 @@ from annotators.segment.timeline import (
     spans_schema,
     stitch_windows,
 )
-from ares.annotation import Cost, Producer, short_hash
-from ares.clock import compute_camera_rate_hz
-from ares.episode import Camera, Json
-from ares.errors import MediaError, ModelError
-from ares.store import batched
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from annotators.base import CameraSeconds, Options
     from ares.store import Stores
+    from ares_annotators.base import CameraSeconds, Options
 
 
-_PACKAGE = "annotators.segment"
+_PACKAGE = "ares_annotators.segment"
 # Of one call; between two frames of the first look; frames that two windows share.
 MOST_FRAMES, STEP_SECONDS, SHARED_FRAMES = 60, 0.5, 8
 # Contact sheets of so many columns and rows; a second look shows each change on a separate sheet.

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from annotators.motion import MotionMeaning
-from annotators.segment.spans import (
+from ares.signals import DimensionKind, find_runs
+from ares_annotators.motion import MotionMeaning
+from ares_annotators.segment.spans import (
     SHORTEST_SECONDS,
     ArmBoundaries,
     Boundary,
@@ -15,8 +16,7 @@ from annotators.segment.spans import (
     find_distance,
     join_boundaries,
 )
-from annotators.segment.tracks import ArmTracks, EpisodeTracks, correlate, find_ranges, read_tracks
-from ares.signals import DimensionKind, find_runs
+from ares_annotators.segment.tracks import ArmTracks, EpisodeTracks, correlate, find_ranges, read_tracks
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,15 +1,12 @@
-"""Spans of an episode: how boundaries become spans, and which text of a source each meets."""
+"""Spans of an episode, and how boundaries become spans."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
-
-from ares.annotation import Annotation
-from ares.rubric import is_same_value
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -19,8 +16,6 @@ BoundarySource = Literal[
 ]
 # No span is shorter.
 SHORTEST_SECONDS = 0.3
-# A span and a text of a source are of the same thing from this intersection over union on.
-MATCH_OVERLAP = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,59 +116,3 @@ def make_spans(arms: Sequence[ArmBoundaries], duration_seconds: float) -> list[S
             for start, stop in zip(starts, ends, strict=True)
         ]
     return spans
-
-
-def measure_overlap(first: SegmentSpan, second: Annotation) -> float:
-    """Intersection over union of a span and that of an annotation; 0 where one of them is an instant."""
-    shared = min(first.stop_seconds, second.stop_seconds) - max(first.start_seconds, second.start_seconds)
-    union = max(first.stop_seconds, second.stop_seconds) - min(first.start_seconds, second.start_seconds)
-    return max(0.0, shared) / union if union > 0 else 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MatchedTexts:
-    """The texts of a source that spans meet.
-
-    Attributes:
-        by_span: By the number of a span the link to the text that it meets: "annotation", "text" and "overlap".
-        num_unmatched: Texts that no span meets.
-    """
-
-    by_span: Mapping[int, Mapping[str, Json]]
-    num_unmatched: int
-
-
-def match_texts(spans: Sequence[SegmentSpan], texts: Sequence[Annotation]) -> MatchedTexts:
-    """Find the span that each text of a source meets: the pairs of the largest overlap come first, each once.
-
-    A text that says its arm meets no span of another arm.
-
-    Args:
-        spans: The spans that were made.
-        texts: Annotations with a span, `value["text"]` and where it is known `value["arm"]`.
-    """
-    pairs = [
-        (overlap, s, t)
-        for s, span in enumerate(spans)
-        for t, annotation in enumerate(texts)
-        if _may_share_arm(span, annotation)
-        and (overlap := measure_overlap(span, annotation)) >= MATCH_OVERLAP
-    ]
-    by_span: dict[int, dict[str, Json]] = {}
-    used: set[int] = set()
-    for overlap, number, text in sorted(pairs, key=lambda pair: (-pair[0], pair[1], pair[2])):
-        if number not in by_span and text not in used:
-            used.add(text)
-            annotation = texts[text]
-            by_span[number] = {
-                "annotation": annotation.annotation_id,
-                "text": annotation.value.get("text"),
-                "overlap": round(overlap, 3),
-            }
-    return MatchedTexts(by_span=by_span, num_unmatched=len(texts) - len(used))
-
-
-def _may_share_arm(span: SegmentSpan, text: Annotation) -> bool:
-    """Whether a text may be about the arm of a span: not where both are named and differ ("right", "left arm")."""
-    named = str(text.value.get("arm") or "")
-    return not span.arm or not named or is_same_value("hand", span.arm, named)

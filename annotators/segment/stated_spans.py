@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from annotators.base import Preflight, Result, Work, new_annotation
-from annotators.models import find_family
 from ares.annotation import Annotation, Producer
 from ares.errors import RequestError
 from ares.input import (
@@ -26,6 +24,8 @@ from ares.input import (
     read_span_file,
 )
 from ares.jobs import ReasonCount
+from ares_annotators.base import Preflight, Result, Work, new_annotation
+from ares_annotators.models import find_family
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from annotators.prompting import AnyReply, read_json_reply
-from annotators.segment.spans import (
+from ares_annotators.prompting import AnyReply, read_json_reply
+from ares_annotators.segment.spans import (
     SHORTEST_SECONDS,
     ArmBoundaries,
     Boundary,

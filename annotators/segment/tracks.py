@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from annotators.motion import (
+from ares.signals import DimensionKind, name_tokens, parse_arm_name
+from ares_annotators.motion import (
     JOINTS,
     OTHER_DIMENSIONS,
     MotionMeaning,
@@ -15,7 +16,6 @@ from annotators.motion import (
     find_gripper_dimensions,
     find_motion_groups,
 )
-from ares.signals import DimensionKind, name_tokens, parse_arm_name
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from annotators.success.annotator import SuccessAnnotator as SuccessAnnotator
-    from annotators.success.combination import (
+    from ares_annotators.success.annotator import SuccessAnnotator as SuccessAnnotator
+    from ares_annotators.success.combination import (
         Combination as Combination,
+        load_success_combination as load_success_combination,
+    )
+    from ares_annotators.success.stored_outcomes import (
         StoredOutcome as StoredOutcome,
         current_success_producer as current_success_producer,
-        load_success_combination as load_success_combination,
         read_stored_outcomes as read_stored_outcomes,
     )
 

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from annotators.base import (
+from ares.annotation import Annotation, Column, Cost, Producer, short_hash
+from ares.errors import AresError, RequestError
+from ares.rubric import normalize_caption
+from ares.store import ProducerCatalog, read_pins, select_shown
+from ares_annotators.base import (
     CameraSeconds,
     Options,
     Outcome,
@@ -19,9 +23,10 @@ from annotators.base import (
     Work,
     new_annotation,
 )
-from annotators.models import LocalModelOptions, estimate_worker_resources
-from annotators.options import takes_options
-from annotators.success.combination import (
+from ares_annotators.examples import ExampleOptions, read_confirmed_outcomes
+from ares_annotators.models import estimate_worker_resources
+from ares_annotators.options import takes_options
+from ares_annotators.success.combination import (
     MIN_TASK_RECOGNISED,
     TASK_RECOGNISED,
     Attempt,
@@ -30,11 +35,7 @@ from annotators.success.combination import (
     OutcomeParts,
     load_success_combination,
 )
-from annotators.success.signal_parts import measure_success_signals
-from ares.annotation import Annotation, Column, Cost, Producer, short_hash
-from ares.errors import AresError, RequestError
-from ares.rubric import normalize_caption
-from ares.store import ProducerCatalog, read_pins, select_shown
+from ares_annotators.success.signal_parts import measure_success_signals
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -57,6 +58,7 @@ COLUMNS = (
         type="string",
         meaning="Whether the task was done at the end; unsure between the two thresholds.",
         choices=("success", "failure", "unsure"),
+        needs_current_maker=True,
     ),
     Column(
         name="success_gaps",
@@ -67,7 +69,7 @@ COLUMNS = (
 )
 
 
-class SuccessOptions(LocalModelOptions):
+class SuccessOptions(ExampleOptions):
     """Options of success."""
 
     combination: str = Field(
@@ -143,24 +145,22 @@ def _judge_spec(options: Options) -> str:
 def _load_judge(options: Options, success_options: SuccessOptions, stores: Stores) -> OutcomeJudge:
     spec = _judge_spec(options)
     if spec.startswith(_CLIP_PREFIX):
-        from annotators.models import load_encoder_for
-        from annotators.success.clip_judge import ClipOutcomeJudge
+        from ares_annotators.models import load_encoder_for
+        from ares_annotators.success.clip_judge import ClipOutcomeJudge
 
-        if success_options.votes > 1:
+        if success_options.votes > 1 or success_options.examples:
             raise RequestError(
-                "a clip judge has one vote", f"votes {success_options.votes}; leave out --votes"
+                "a clip judge has one vote and no examples", "leave out the options votes and examples"
             )
         return ClipOutcomeJudge(
             load_encoder_for(spec.removeprefix(_CLIP_PREFIX), options, stores), success_options.camera
         )
-    from annotators.models import load_vlm
-    from annotators.success.model_judge import MAX_NEW_TOKENS, ModelOutcomeJudge
+    from ares_annotators.models import load_vlm
+    from ares_annotators.success.model_judge import MAX_NEW_TOKENS, ModelOutcomeJudge
 
-    vlm = load_vlm(spec, options, MAX_NEW_TOKENS, stores)
-    is_remote = spec.startswith("openai:")
-    return ModelOutcomeJudge(
-        vlm, stores, success_options.camera, success_options.votes, options.settings, is_remote
-    )
+    vlm, price = load_vlm(spec, options, MAX_NEW_TOKENS, stores), options.settings.price
+    examples = success_options.load_examples(stores, read_confirmed_outcomes)
+    return ModelOutcomeJudge(vlm, stores, success_options.camera, success_options.votes, price, examples)
 
 
 def _success_warnings(success: SuccessJudge) -> list[str]:

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from annotators.base import CameraSeconds, Preflight, Subject
-from annotators.caption import compute_even_seconds
-from annotators.success.combination import TASK_RECOGNISED, Attempt, OutcomeParts, choose_judged_cameras
 from ares.annotation import Cost, short_hash
 from ares.errors import AresError, MediaError
 from ares.rubric import shipped_phrases
+from ares_annotators.base import CameraSeconds, Preflight, Subject
+from ares_annotators.caption import compute_even_seconds
+from ares_annotators.success.combination import TASK_RECOGNISED, Attempt, OutcomeParts, choose_judged_cameras
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from annotators.models import NamedEncoder
     from ares.episode import Camera, Json
+    from ares_annotators.models import NamedEncoder
 
 
 _FEWEST_VALUES = 3
@@ -72,7 +72,7 @@ class _CameraVectors:
 
 
 class ClipOutcomeJudge:
-    """Fills the protocol `annotators.success.combination.OutcomeJudge` with CLIP; it writes nothing and costs nothing.
+    """Fills the protocol `ares_annotators.success.combination.OutcomeJudge` with CLIP; it stores nothing and is free.
 
     Args:
         encoder: The model.

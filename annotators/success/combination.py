@@ -1,27 +1,22 @@
-"""What judges of success measure, and how these parts become one probability of success."""
+"""How the parts that judges measure become one probability of success."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject, Work
-from annotators.models import ModelProperties
-from ares.annotation import Annotation, Cost, Producer, short_hash
-from ares.curation import producer_catalog
+from ares.annotation import Cost, short_hash
 from ares.episode import Camera, Json
 from ares.errors import AresError, RequestError, SourceError
 from ares.input import parse_yaml
-
-if TYPE_CHECKING:
-    from ares.episode import Json
-    from ares.store import Stores
+from ares_annotators.base import PaidFailure, Subject, Work
+from ares_annotators.models import FrameJudge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,33 +51,15 @@ class OutcomeParts:
     paid: Cost = field(default_factory=Cost)
 
 
-class OutcomeJudge(ModelProperties, Protocol):
+class OutcomeJudge(FrameJudge, Protocol):
     """A model that says how an attempt ended."""
-
-    @property
-    def prompt_hash(self) -> str:
-        """Hash of its prompts or texts."""
-
-    @property
-    def settings(self) -> Mapping[str, Json]:
-        """What makes its parts what they are beside its name and prompts."""
 
     @property
     def warnings(self) -> Sequence[str]:
         """What it cannot do, for the start of a run."""
 
-    @property
-    def call_limit(self) -> Callable[[], int] | None:
-        """Attempts to have in hand at the same time now, or None where that is always `workers`."""
-
-    def select_frames(self, subject: Subject) -> CameraSeconds:
-        """Frames that it needs."""
-
     def judge(self, attempts: Sequence[Attempt]) -> Sequence[OutcomeParts | PaidFailure | AresError]:
         """One result per attempt."""
-
-    def preflight(self) -> Preflight:
-        """Check before a run that the model answers. Raises ModelError."""
 
     def estimate(self, subject: Subject) -> Cost:
         """Expected cost of one attempt."""
@@ -223,7 +200,7 @@ def choose_success_verdict(probability: float, failure_below: float, success_fro
 
 def load_success_combination(name: str) -> Combination:
     """A shipped combination ("clip", "model"), or one in a YAML file. Raises RequestError for anything else."""
-    folder = files("annotators.success").joinpath("combinations")
+    folder = files("ares_annotators.success").joinpath("combinations")
     names = sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".yaml"))
     if name in names:
         return _parse_combination(folder.joinpath(f"{name}.yaml").read_text(encoding="utf-8"), name)
@@ -245,96 +222,3 @@ def _parse_combination(text: str, name: str) -> Combination:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "the file"
         raise RequestError("combination is wrong", f"{name}: {field}: {first['msg']}") from None
-
-
-_ANNOTATOR = "success"
-# Probabilities are stored with four digits: nearer to certainty than half of the last one, they say no more.
-_LEAST_STORED_PROBABILITY = 0.00005
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredOutcome:
-    """The outcome of an episode by its stored success, as it would be if there were no caption.
-
-    Attributes:
-        annotation_id: The annotation.
-        task: The task that it judged.
-        probability: Probability of success, 0 to 1, that frames and signals give.
-        verdict: The verdict that follows from it; "unsure" also where the annotation says so, or says otherwise with
-            the captions.
-        judge: Portable name of its model.
-        frames: Seconds of the frames that it rests on.
-    """
-
-    annotation_id: str
-    task: str
-    probability: float
-    verdict: SuccessVerdict
-    judge: str
-    frames: tuple[float, ...]
-
-
-def current_success_producer(stores: Stores) -> Producer | None:
-    """The producer of success that is pinned, else the one that worked last; None where there is none."""
-    catalog = producer_catalog(stores)
-    return catalog.producers.get(catalog.current(_ANNOTATOR))
-
-
-def read_stored_outcomes(
-    stores: Stores, producer: Producer, episode_ids: Sequence[str]
-) -> dict[str, StoredOutcome]:
-    """The stored outcomes by one producer, by episode_id; an episode that it has not judged is left out."""
-    annotations = stores.annotations.find_annotations(
-        episode_ids, [_ANNOTATOR], maker_ids=[producer.maker_id]
-    )
-    return {
-        annotation.episode_id: remove_caption_evidence(annotation, producer) for annotation in annotations
-    }
-
-
-def remove_caption_evidence(annotation: Annotation, producer: Producer) -> StoredOutcome:
-    """An outcome from a stored success, with what captions contributed taken out of the log-odds.
-
-    A caption that had a part in the probability would bear witness for itself.
-    """
-    value = annotation.value
-    contributions = {
-        name: _number_or_default(odds) for name, odds in _object_or_empty(value.get("contributions")).items()
-    }
-    claimed = sum(odds for name, odds in contributions.items() if name.startswith(CAPTION_PREFIX))
-    probability = _subtract_log_odds(_number_or_default(value.get("success_probability"), 0.5), claimed)
-    sees_outcome = any(name.startswith(OUTCOME_PREFIX) for name in contributions)
-    verdict = _verdict_by_thresholds(probability, producer) if sees_outcome else "unsure"
-    # Where captions turned the verdict, frames and signals are too close to the thresholds to contradict them.
-    is_decided = verdict == value.get("success_verdict")
-    return StoredOutcome(
-        annotation_id=annotation.annotation_id,
-        task=str(value.get("task", "")),
-        probability=round(probability, 4),
-        verdict=verdict if is_decided else "unsure",
-        judge=producer.model,
-        frames=annotation.frames,
-    )
-
-
-def _verdict_by_thresholds(probability: float, producer: Producer) -> SuccessVerdict:
-    settings = producer.settings
-    failure_below, success_from = (
-        _number_or_default(settings["failure_below"]),
-        _number_or_default(settings["success_from"]),
-    )
-    return choose_success_verdict(probability, failure_below, success_from)
-
-
-def _subtract_log_odds(probability: float, log_odds: float) -> float:
-    """A probability whose log-odds are less by `log_odds`."""
-    bounded = min(max(probability, _LEAST_STORED_PROBABILITY), 1.0 - _LEAST_STORED_PROBABILITY)
-    return 1.0 / (1.0 + (1.0 - bounded) / bounded * math.exp(log_odds))
-
-
-def _object_or_empty(value: Json) -> dict[str, Json]:
-    return value if isinstance(value, dict) else {}
-
-
-def _number_or_default(value: Json, missing: float = 0.0) -> float:
-    return float(value) if isinstance(value, int | float) else missing

@@ -1,21 +1,18 @@
-"""A vision-language model as judge of success: its criteria per task, its questions, its replies."""
+"""A vision-language model as judge of success."""
 
 from __future__ import annotations
 
-import json
 import random
-import re
-import threading
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
-
-from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
-from annotators.caption import compute_even_seconds
-from annotators.models import (
+from ares.annotation import Cost
+from ares.errors import AresError, MediaError, ModelError
+from ares_annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
+from ares_annotators.caption import compute_even_seconds
+from ares_annotators.examples import ConfirmedExamples, ShownExamples, find_examples
+from ares_annotators.models import (
     Capability,
     ReadableImages,
     Vlm,
@@ -29,173 +26,29 @@ from annotators.models import (
     price_usd,
     require_capabilities,
 )
-from annotators.prompting import read_prompt
-from annotators.success.clip_judge import compute_value_order_correlation
-from annotators.success.combination import Attempt, OutcomeParts, choose_judged_cameras
-from ares.annotation import Cost, short_hash
-from ares.errors import AresError, MediaError, ModelError
+from ares_annotators.prompting import read_json_reply
+from ares_annotators.success.clip_judge import compute_value_order_correlation
+from ares_annotators.success.combination import Attempt, OutcomeParts, choose_judged_cameras
+from ares_annotators.success.judge_questions import (
+    VOTES,
+    YES,
+    OutcomeReply,
+    ProgressReply,
+    build_choice_request,
+    build_outcome_request,
+    build_progress_request,
+    hash_success_prompts,
+    parse_outcome_vote,
+)
+from ares_annotators.success.task_criteria import TaskCriteria
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from ares.episode import Json
-    from ares.settings import Settings
+    from ares.settings import Price
     from ares.store import Stores
-
-
-_PACKAGE = "annotators.success"
-_PROMPTS = ("system", "criteria", "outcome", "choice", "progress")
-_MOST_CRITERIA, _LONGEST_TEXT, _MOST_FRAMES = 5, 2_000, 64
-# Temperature of several votes; a single one is the most probable reply.
-_VOTE_TEMPERATURE = 0.7
-YES, NO = "yes", "no"
-
-_Text = Annotated[str, StringConstraints(min_length=1, max_length=300)]
-Judged = Literal["met", "unmet", "unsure"]
-# The value of an answer in the share of votes.
-VOTES = {"success": 1.0, "unsure": 0.5, "failure": 0.0}
-
-
-class _Reply(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class CriteriaReply(_Reply):
-    """Criteria of a task."""
-
-    criteria: list[_Text] = Field(min_length=1, max_length=_MOST_CRITERIA)
-
-
-class OutcomeReply(_Reply):
-    """One vote on the outcome."""
-
-    observation: str = Field(max_length=_LONGEST_TEXT)
-    conditions: list[Judged] = Field(max_length=_MOST_CRITERIA)
-    frames: list[int] = Field(max_length=_MOST_FRAMES)
-    outcome: Literal["success", "failure", "unsure"]
-
-
-class ProgressReply(_Reply):
-    """Progress of shuffled frames, in the order shown."""
-
-    progress: list[Annotated[int, Field(ge=0, le=100)]]
-
-
-AnyReply = TypeVar("AnyReply", bound=_Reply)
-
-
-def hash_success_prompts() -> str:
-    """Hash of all prompts."""
-    return short_hash([read_prompt(_PACKAGE, name) for name in _PROMPTS])
-
-
-def build_criteria_request(task: str, first_frame: NDArray[np.uint8]) -> VlmRequest:
-    """What must be visible at the end of a task that is done."""
-    prompt = read_prompt(_PACKAGE, "criteria").format(task=_as_data({"task": task}))
-    return _question_request([first_frame], prompt, CriteriaReply)
-
-
-def build_outcome_request(
-    task: str, criteria: Sequence[str], images: Sequence[NDArray[np.uint8]], legend: str, votes: int
-) -> VlmRequest:
-    """How an attempt ended: one vote, or several that are sampled."""
-    data = _as_data({"task": task, "conditions": list(criteria)})
-    prompt = read_prompt(_PACKAGE, "outcome").format(task=data, legend=legend)
-    sampling = {"samples": votes, "temperature": _VOTE_TEMPERATURE, "seed": 0} if votes > 1 else {}
-    return _question_request(images, prompt, OutcomeReply, **sampling)
-
-
-def build_choice_request(
-    task: str, criteria: Sequence[str], images: Sequence[NDArray[np.uint8]], legend: str
-) -> VlmRequest:
-    """Whether the task is done, scored by the probabilities of "yes" and "no"."""
-    data = _as_data({"task": task, "conditions": list(criteria)})
-    prompt = read_prompt(_PACKAGE, "choice").format(task=data, legend=legend)
-    system = read_prompt(_PACKAGE, "system")
-    return VlmRequest(images=images, prompt=prompt, system=system, choices=(YES, NO), probabilities=True)
-
-
-def build_progress_request(task: str, images: Sequence[NDArray[np.uint8]]) -> VlmRequest:
-    """How far the task is completed in each of some shuffled frames."""
-    prompt = read_prompt(_PACKAGE, "progress").format(task=_as_data({"task": task}), count=len(images))
-    return _question_request(images, prompt, ProgressReply)
-
-
-def parse_reply(model: type[AnyReply], text: str) -> AnyReply | None:
-    """A reply of a form, one pair of code fences removed; None for any other text."""
-    fenced = re.fullmatch(r"```(?:json)?\s*(.*?)\s*```", text.strip(), re.DOTALL)
-    try:
-        return model.model_validate_json(fenced[1] if fenced else text)
-    except (ValidationError, RecursionError):
-        return None
-
-
-def parse_outcome_vote(text: str, images: int, criteria: int) -> OutcomeReply | None:
-    """A vote; None where it has another form, cites an image that was not shown, or contradicts itself."""
-    vote = parse_reply(OutcomeReply, text)
-    if vote is None or any(not 1 <= number <= images for number in vote.frames):
-        return None
-    if len(vote.conditions) != criteria or (vote.outcome == "success" and "unmet" in vote.conditions):
-        return None
-    return vote
-
-
-def _question_request(
-    images: Sequence[NDArray[np.uint8]], prompt: str, reply: type[_Reply], **sampling: float
-) -> VlmRequest:
-    system, schema = read_prompt(_PACKAGE, "system"), reply.model_json_schema()
-    return VlmRequest(images=images, prompt=prompt, system=system, schema=schema, **sampling)  # type: ignore[arg-type]
-
-
-def _as_data(document: dict[str, object]) -> str:
-    """JSON whose markup is escaped, so that no tag or fence of a text reaches the chat template of a model."""
-    data = json.dumps(document, ensure_ascii=True)
-    return re.sub(r"[<>&`|]", lambda match: f"\\u{ord(match.group()):04x}", data)
-
-
-_COLLECTION = "success_criteria"
-
-
-class TaskCriteria:
-    """Criteria by task; those of a task are asked for once, also where several works of it run at the same time.
-
-    Args:
-        vlm: The model that writes them.
-        stores: Stores of the workspace.
-    """
-
-    def __init__(self, vlm: Vlm, stores: Stores) -> None:
-        self._vlm, self._annotations = vlm, stores.annotations
-        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        self._lock = threading.Lock()
-
-    def read(self, task: str, first_frame: NDArray[np.uint8]) -> tuple[list[str] | ModelError, Cost]:
-        """Criteria of a task, or why there are none, and what was paid for them now."""
-        key = short_hash([self._vlm.name, hash_success_prompts(), task])
-        with self._lock:
-            lock = self._locks[key]
-        with lock:
-            stored = self._annotations.get_document(_COLLECTION, key)
-            if isinstance(stored, dict):
-                return [str(text) for text in stored["criteria"]], Cost()
-            return self._ask(task, key, first_frame)
-
-    def _ask(
-        self, task: str, key: str, first_frame: NDArray[np.uint8]
-    ) -> tuple[list[str] | ModelError, Cost]:
-        (reply,) = self._vlm.ask([build_criteria_request(task, first_frame)])
-        if isinstance(reply, VlmFailure):
-            return reply.error, reply.cost
-        parsed = parse_reply(CriteriaReply, reply.text)
-        if parsed is None:
-            error = ModelError(
-                "criteria of the task cannot be read", f"{self._vlm.name} replied {reply.text[:200]!r}"
-            )
-            return error, reply.paid
-        criteria = list(parsed.criteria)
-        self._annotations.put_documents(_COLLECTION, {key: {"task": task, "criteria": [*criteria]}})
-        return criteria, reply.paid
 
 
 MAX_NEW_TOKENS = 400
@@ -229,25 +82,31 @@ class _Views:
 
 
 class ModelOutcomeJudge:
-    """Fills the protocol `annotators.success.combination.OutcomeJudge` with a vision-language model.
+    """Fills the protocol `ares_annotators.success.combination.OutcomeJudge` with a vision-language model.
 
     Args:
         vlm: The model.
         stores: Stores of the workspace, which keep the criteria of tasks.
         camera: Camera name, or "" for every good one.
         votes: Answers that are asked for.
-        settings: Price, for estimates.
-        remote: Whether its calls cost money.
+        price: What the tokens of a server cost; None where that is not known.
+        examples: Outcomes of other episodes that it is shown, or None.
 
     Raises:
         RequestError: The model cannot give JSON of a schema, or several replies where several votes are asked for.
     """
 
     def __init__(
-        self, vlm: Vlm, stores: Stores, camera: str, votes: int, settings: Settings, remote: bool
+        self,
+        vlm: Vlm,
+        stores: Stores,
+        camera: str,
+        votes: int,
+        price: Price | None = None,
+        examples: ConfirmedExamples | None = None,
     ) -> None:
         self._vlm, self._camera, self._votes = vlm, camera, votes
-        self._price, self._remote = settings.price, remote
+        self._price, self._examples = price, examples
         self._criteria = TaskCriteria(vlm, stores)
         self.name, self.family = vlm.name, vlm.family
         self.batch_size, self.workers = vlm.batch_size, vlm.workers
@@ -322,24 +181,26 @@ class ModelOutcomeJudge:
         sizes = [(camera.height, camera.width) for camera in cameras for _ in range(1 + _LAST_FRAMES)]
         shuffled = [(camera.height, camera.width) for camera in cameras[:1] for _ in range(_PROGRESS_FRAMES)]
         questions = 2 if self._has_probabilities else 1
-        tokens_in = questions * (estimate_image_tokens(name, sizes) + _PROMPT_TOKENS)
+        shown = self._examples.expect_tokens(name, subject) if self._examples else 0
+        tokens_in = questions * (estimate_image_tokens(name, sizes) + _PROMPT_TOKENS + shown)
         tokens_in += estimate_image_tokens(name, shuffled) + _PROMPT_TOKENS
         tokens_out = self._votes * _REPLY_TOKENS + _PROGRESS_TOKENS + (questions - 1) * _CHOICE_TOKENS
-        usd = price_usd(self._price, tokens_in, tokens_out) if self._remote else 0.0
+        usd = price_usd(self._price, tokens_in, tokens_out) if call_limit(self._vlm) else 0.0
         return Cost(calls=questions + 1, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
 
     def judge(self, attempts: Sequence[Attempt]) -> Sequence[OutcomeParts | PaidFailure | AresError]:
         """Parts of every attempt; the questions of one attempt are asked at once."""
-        return [self._judge(attempt) for attempt in attempts]
+        shown = find_examples(self._examples, [attempt.work for attempt in attempts])
+        return [self._judge(attempt, own) for attempt, own in zip(attempts, shown, strict=True)]
 
-    def _judge(self, attempt: Attempt) -> OutcomeParts | PaidFailure | AresError:
+    def _judge(self, attempt: Attempt, shown: ShownExamples) -> OutcomeParts | PaidFailure | AresError:
         views = self._views(attempt)
         if isinstance(views, AresError):
             return views
         criteria, paid = self._criteria.read(attempt.task, views.images[0])
         if isinstance(criteria, ModelError):
             return PaidFailure(criteria, paid)
-        replies = self._vlm.ask(self._requests(attempt.task, criteria, views))
+        replies = self._vlm.ask(self._requests(attempt.task, criteria, views, shown))
         paid = sum((reply.cost if isinstance(reply, VlmFailure) else reply.paid for reply in replies), paid)
         vote, *others = replies
         # Without a readable vote there is no verdict; what else cannot be used is left out.
@@ -350,17 +211,17 @@ class ModelOutcomeJudge:
         ]
         if failures or isinstance(vote, VlmFailure):
             return PaidFailure(failures[0], paid)
-        return self._parts(
-            criteria, views, vote, [reply if isinstance(reply, VlmReply) else None for reply in others], paid
-        )
+        usable = [reply if isinstance(reply, VlmReply) else None for reply in others]
+        return self._parts(criteria, views, shown, vote, usable, paid)
 
-    def _requests(self, task: str, criteria: Sequence[str], views: _Views) -> list[VlmRequest]:
-        requests = [
-            build_outcome_request(task, criteria, views.images, views.legend, self._votes),
-            build_progress_request(task, views.shuffled),
-        ]
+    def _requests(
+        self, task: str, criteria: Sequence[str], views: _Views, shown: ShownExamples
+    ) -> list[VlmRequest]:
+        outcome = build_outcome_request(task, criteria, views.images, views.legend, self._votes)
+        requests = [shown.add_to(outcome), build_progress_request(task, views.shuffled)]
         if self._asks_choice:
-            requests.append(build_choice_request(task, criteria, views.images, views.legend))
+            choice = build_choice_request(task, criteria, views.images, views.legend)
+            requests.append(shown.add_to(choice))
         return requests
 
     def _views(self, attempt: Attempt) -> _Views | AresError:
@@ -391,6 +252,7 @@ class ModelOutcomeJudge:
         self,
         criteria: Sequence[str],
         views: _Views,
+        shown: ShownExamples,
         vote: VlmReply,
         others: Sequence[VlmReply | None],
         paid: Cost,
@@ -419,6 +281,8 @@ class ModelOutcomeJudge:
             "votes": [vote.outcome if vote else "unreadable" for vote in votes],
             "replies": [*texts],
         }
+        if shown.episode_ids:
+            details["examples"] = [*shown.episode_ids]
         return OutcomeParts(
             parts=parts,
             evidence=[views.sources[number - 1] for number in cited],
@@ -429,13 +293,14 @@ class ModelOutcomeJudge:
 
 
 def _form_problem(reply: VlmReply) -> str:
-    return "" if parse_reply(OutcomeReply, reply.text) else "the vote has another form"
+    read = read_json_reply(OutcomeReply, reply.text)
+    return "the vote has another form" if isinstance(read, str) else ""
 
 
 def _value_order(text: str, order: Sequence[int]) -> float | None:
     """Value-order correlation of the reply about shuffled frames; None where it cannot be read."""
-    reply = parse_reply(ProgressReply, text)
-    if reply is None or len(reply.progress) != len(order):
+    reply = read_json_reply(ProgressReply, text)
+    if isinstance(reply, str) or len(reply.progress) != len(order):
         return None
     by_time = sorted(zip(order, reply.progress, strict=True))
     return compute_value_order_correlation([float(value) for _, value in by_time])

@@ -8,17 +8,17 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from annotators.base import Options, Result, Work, new_annotation
-from annotators.valuation.mutual_information import (
+from ares.annotation import Column, Producer, short_hash
+from ares.episode import Trajectory
+from ares.store import quote_literal
+from ares_annotators.base import Options, Result, Work, new_annotation
+from ares_annotators.valuation.mutual_information import (
     SAMPLE_SIZE,
     SCORE_SETTINGS,
     EpisodeScore,
     EpisodeScorer,
     fit_mutual_information,
 )
-from ares.annotation import Column, Producer, short_hash
-from ares.episode import Trajectory
-from ares.store import quote_literal
 
 if TYPE_CHECKING:
     from ares.episode import Json

@@ -6,26 +6,44 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from app.cli.arguments import (
+from ares.console import count_of, write_stderr
+from ares.episode import Json, describe_seconds
+from ares.jobs import AnnotateEstimate, AnnotateReport, AnnotateRequest, EpisodeSelection
+from ares.rubric import describe_tripwire
+from ares.workspace import AnnotateReports, EstimateList, estimate_run, run_annotators
+from ares_app.cli.arguments import (
+    add_options_file,
     add_workspace_arguments,
     episode_count,
     open_workspace,
     parse_torch_device,
     parse_usd_amount,
     parse_worker_count,
-    parse_worker_resources,
 )
-from app.cli.errors import END_STATUSES, ExitStatus
-from app.cli.option_flags import add_option_flags
-from app.cli.output import Block, answer, make_table, tallies
-from ares.console import count_of, write_stderr
-from ares.episode import Json, describe_seconds
-from ares.jobs import AnnotateEstimate, AnnotateReport, AnnotateRequest, EpisodeSelection
-from ares.rubric import describe_tripwire
-from ares.workspace import AnnotateReports, EstimateList, estimate_run, run_annotators
+from ares_app.cli.errors import END_STATUSES, ExitStatus
+from ares_app.cli.output import Block, answer, make_table, tallies
 
 if TYPE_CHECKING:
     from ares.store import Stores
+
+
+# Options of annotators that are flags, each with what it is for; all others stand in the file of --options.
+_ANNOTATOR_FLAGS = {
+    "per": ("UNIT", "caption and grade every episode (default), or every segment: give segment"),
+    "layout": (
+        "NAME",
+        "show captioner and judge frames in this layout: auto (default), sheets or tiles",
+    ),
+    "camera": ("NAME", "look through this camera only (default: as each annotator chooses)"),
+    "verbs": ("FILE", "let captions have the verbs of this YAML file, each with its meaning"),
+    "examples": ("N", "show the model N near episodes with what people confirmed of them"),
+    "samples": ("N", "of N blind captions keep the one that has most of the values that most have"),
+    "rubric": ("NAME|FILE", "grade by this rubric, a shipped name or a YAML file (default: caption)"),
+    "candidates": ("FILE", "grade by a clip judge, the demo's, between these phrases, one a line"),
+    "fields": ("FILE", "ask the questions of this YAML file (default: those of the original ARES)"),
+    "by": ("WAY", "segment by signals (default) or model; answer attributes by model (default) or clip"),
+    "spans": ("TABLE", "take segments from this CSV, JSONL or Parquet file instead of making them"),
+}
 
 
 def add_annotate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,63 +54,49 @@ def add_annotate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name", nargs="+", metavar="NAME", help=f"annotators, in order: {', '.join(annotators.names())}"
     )
-    parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
     parser.add_argument(
-        "--model", default="", metavar="SPEC", help="model for the annotator, when one is named"
+        "--where", default="", metavar="SQL", help="work only on episodes that fulfil this filter"
+    )
+    parser.add_argument("--limit", type=episode_count, metavar="N", help="work on at most N episodes")
+    parser.add_argument(
+        "--model",
+        default="",
+        metavar="SPEC",
+        help="ask this model, such as openai:MODEL@http://HOST:PORT/v1, when one annotator is named",
     )
     parser.add_argument(
         "--device",
         type=parse_torch_device,
         default="",
         metavar="D",
-        help="torch device, or all: spread a hf: model over every GPU (default: a GPU when there is one)",
+        help="compute on this torch device; all: spread a hf: model over every GPU (default: a GPU when there is one)",
     )
-    parser.add_argument("--limit", type=episode_count, metavar="N", help="work on at most N episodes")
-    parser.add_argument(
-        "--budget", type=parse_usd_amount, metavar="USD", help="stop before this much money is spent"
-    )
-    _add_retry_arguments(parser)
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done and cost")
-    parser.add_argument("--strict", action="store_true", help="stop at the first failure")
-    parser.add_argument(
-        "--engine",
-        default="local",
-        metavar="E",
-        help="local (default), or ray: work on the cluster of $RAY_ADDRESS, or on this machine's own",
-    )
-    _add_worker_arguments(parser)
-    add_workspace_arguments(parser)
-    add_option_flags(parser, dest="option_values")
-
-
-def _add_worker_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers",
         type=parse_worker_count,
         metavar="N",
-        help="at most N workers of each annotator that computes itself (default: one per GPU)",
+        help="start at most N workers of each annotator that computes itself (default: one per GPU)",
     )
     parser.add_argument(
-        "--per-worker",
-        type=parse_worker_resources,
-        default={},
-        metavar="NAME=NUMBER,...",
-        help="what one worker takes, such as cpus=2,memory_gb=8,gpus=0.5 (default: as each annotator states)",
+        "--engine",
+        default="local",
+        metavar="E",
+        help="work on this machine: local (default), or on the cluster of $RAY_ADDRESS: ray",
     )
-
-
-def _add_retry_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--budget", type=parse_usd_amount, metavar="USD", help="stop before this much money is spent"
+    )
     parser.add_argument(
         "--retry-failed",
         action="store_true",
         help="work only on what has failed before, and was not done since",
     )
-    parser.add_argument(
-        "--reason",
-        default="",
-        metavar="TEXT",
-        help="with --retry-failed: only failures whose reason has this text",
-    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done and cost")
+    group = parser.add_argument_group("options of annotators", "others stand in the file of --options")
+    for name, (metavar, text) in _ANNOTATOR_FLAGS.items():
+        group.add_argument(f"--{name}", metavar=metavar, help=text)
+    add_options_file(parser, "all options of the annotators")
+    add_workspace_arguments(parser)
 
 
 def run_annotate(args: argparse.Namespace) -> int:
@@ -101,8 +105,11 @@ def run_annotate(args: argparse.Namespace) -> int:
     Raises:
         RequestError: --model is given for several annotators, or an option that none of them has.
     """
-    workspace = open_workspace(args)
-    request = _requested_run(args)
+    if args.write_options:
+        from ares_app.cli.option_models import write_annotator_options
+
+        return write_annotator_options(args, args.name)
+    workspace, request = open_workspace(args), _requested_run(args)
     if args.dry_run:
         _answer_quotes(args, workspace.stores, request)
         return 0
@@ -127,19 +134,24 @@ def _exit_status(reports: Sequence[AnnotateReport]) -> int:
 
 
 def _requested_run(args: argparse.Namespace) -> AnnotateRequest:
+    from ares_app.cli.option_models import read_annotator_options
+
+    run, in_file = read_annotator_options(args.options, args.name)
+    flags = {name: value for name in _ANNOTATOR_FLAGS if (value := getattr(args, name)) is not None}
+    # A flag decides over the file.
+    others = {name: value for name, value in in_file.items() if name.partition(".")[2] not in flags}
     return AnnotateRequest(
         names=tuple(args.name),
         selection=EpisodeSelection(where=args.where, limit=args.limit),
         model=args.model,
         device=args.device,
-        options=args.option_values,
+        options=others | flags,
         budget_usd=args.budget,
-        strict=args.strict,
         retry_failed=args.retry_failed,
-        reason=args.reason,
+        reason=run.reason,
         engine=args.engine,
         workers=args.workers,
-        per_worker=args.per_worker,
+        per_worker=run.per_worker,
     )
 
 

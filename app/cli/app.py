@@ -8,20 +8,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from app.cli.arguments import (
+from ares.console import count_of, print_message
+from ares.episode import Json
+from ares.rubric import describe_tripwire
+from ares_app.cli.arguments import (
     add_common_options,
     add_workspace_arguments,
     add_workspace_option,
     open_workspace,
     parse_port_number,
 )
-from app.cli.output import Block, OutputTable, answer
-from ares.console import count_of, print_message
-from ares.episode import Json
-from ares.rubric import describe_tripwire
+from ares_app.cli.output import Block, OutputTable, answer
 
 if TYPE_CHECKING:
-    from app.demo import DemoReport
+    from ares_app.demo import DemoReport
 
 
 def add_app_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,30 +30,13 @@ def add_app_arguments(parser: argparse.ArgumentParser) -> None:
     add_workspace_option(parser)
     add_common_options(parser)
     parser.add_argument(
-        "--host", default="127.0.0.1", metavar="H", help="address to listen on (default: loopback only)"
+        "--host",
+        default="127.0.0.1",
+        metavar="H",
+        help="listen on this address (default: this machine alone, 127.0.0.1)",
     )
     _add_port_option(parser)
-    parser.add_argument(
-        "--export-dir",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="folder below which pages may export; may be given several times (default: exports in the workspace)",
-    )
-    parser.add_argument(
-        "--query-seconds",
-        type=float,
-        metavar="S",
-        help="time limit of each query of a page (default: $ARES_QUERY_SECONDS or 10)",
-    )
-    parser.add_argument(
-        "--trusted-proxy",
-        action="append",
-        default=[],
-        metavar="IP",
-        help="address or network of a reverse proxy whose X-Forwarded headers count; may be given several times",
-    )
-    parser.add_argument("--no-browser", action="store_true", help="do not open a browser window")
+    parser.add_argument("--no-browser", action="store_true", help="do not open the pages in a browser")
 
 
 def _add_port_option(parser: argparse.ArgumentParser) -> None:
@@ -62,22 +45,21 @@ def _add_port_option(parser: argparse.ArgumentParser) -> None:
         type=parse_port_number,
         default=8501,
         metavar="P",
-        help="port of the dashboard (default 8501; 0 for any free one)",
+        help="serve the dashboard on this port (default: 8501; 0 for any free one)",
     )
 
 
 def run_app(args: argparse.Namespace) -> int:
     """Serve the dashboard until interrupted."""
-    from app.dashboard import make_served_pages
-    from app.server import serve
+    from ares_app.dashboard import make_served_pages
+    from ares_app.server import serve
 
     serve(
         open_workspace(args, create=True),
-        make_served_pages(args.export_dir, args.query_seconds),
+        make_served_pages(),
         host=args.host,
         port=args.port,
         open_browser=not args.no_browser,
-        trusted_proxies=args.trusted_proxy,
     )
     return 0
 
@@ -92,9 +74,9 @@ def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_demo(args: argparse.Namespace) -> int:
     """Run the demo, print its report and open the dashboard. Returns 1 when an item failed."""
-    from app.demo import make_demo_folder_path, make_demo_settings, run_demo_job
     from ares.settings import settings_from_environment
     from ares.workspace import open_workspace
+    from ares_app.demo import make_demo_folder_path, make_demo_settings, run_demo_job
 
     path = args.workspace or str(make_demo_folder_path(Path.cwd()) / "workspace")
     workspace = open_workspace(path, make_demo_settings(settings_from_environment()))
@@ -102,15 +84,15 @@ def run_demo(args: argparse.Namespace) -> int:
     answer(args, report.to_json(), lambda: _demo_report_blocks(report))
     sys.stdout.flush()
     if not args.no_serve:
-        from app.dashboard import make_served_pages
-        from app.server import serve
+        from ares_app.dashboard import make_served_pages
+        from ares_app.server import serve
 
         serve(workspace, make_served_pages(), port=args.port, open_browser=True)
     return 1 if report.failed else 0
 
 
 def _demo_report_blocks(report: DemoReport) -> Iterator[Block]:
-    from app.demo import ACCEPTED, TEST_NOTE
+    from ares_app.demo import ACCEPTED, TEST_NOTE
 
     rows = [
         ("episodes", report.episodes),

@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.output import DOCUMENT_FORMATS, ROW_FORMATS
 from ares.console import Verbosity, count_of, visible
-from ares.errors import RequestError
+from ares.errors import RequestError, shorten
 from ares.registry import did_you_mean
+from ares_app.cli.output import DOCUMENT_FORMATS, ROW_FORMATS
 
 if TYPE_CHECKING:
     from ares.jobs import EpisodeSelection
+    from ares.store import Action
     from ares.workspace import Workspace
 
 
@@ -126,7 +127,7 @@ def parse_user_path(text: str) -> str:
 
 
 # Options whose files or folders a command itself writes; those of methods of Python are checked there.
-_OUTPUTS = ("fix", "write_baseline", "reasons", "write_options")
+_OUTPUTS = ("copy", "reasons", "write_options")
 
 
 def refuse_output_urls(args: argparse.Namespace) -> None:
@@ -137,12 +138,25 @@ def refuse_output_urls(args: argparse.Namespace) -> None:
         local_output(getattr(args, name, ""))
 
 
-def add_source_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add whether links may lead out of a dataset."""
+def add_options_file(parser: argparse.ArgumentParser, options: str) -> None:
+    """Add --write-options and --options.
+
+    Args:
+        parser: Parser of the command.
+        options: What the file has, for the help.
+    """
     parser.add_argument(
-        "--follow-links",
-        action="store_true",
-        help="read files also where a symbolic link leads out of the dataset or the source",
+        "--write-options",
+        default="",
+        metavar="FILE",
+        help=f"only write {options} to a new YAML file, with what each is for, to be edited",
+    )
+    parser.add_argument(
+        "--options",
+        type=parse_user_path,
+        default="",
+        metavar="FILE",
+        help=f"read {options} from such a file, or from its text, which begins with {{",
     )
 
 
@@ -174,7 +188,7 @@ def add_min_score_argument(parser: argparse.ArgumentParser) -> None:
         "--min-score",
         type=parse_min_score,
         metavar="SCORE",
-        help="only episodes that a search scores so high, 0 to 1; auto: as long as they are relevant",
+        help="take only episodes that a search scores so high, 0 to 1; auto: as long as they are relevant",
     )
 
 
@@ -215,18 +229,28 @@ parse_usd_amount = _bounded_number(
 positive_seconds = _bounded_number("a number of seconds; give a number from 0 on, such as 120", 0.0, 1e9)
 rate_hz = _bounded_number("a rate in Hz; give a number above 0", math.ulp(0.0), 1e6)
 _read_score = _bounded_number("a score; give a number from 0 to 1, or auto", 0.0, 1.0)
-_read_resource = _bounded_number("a number; give for example cpus=2,memory_gb=8,gpus=0.5", 0.0, 1e6)
+
+
+def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add --rate and --spec, which say of a dataset what it does not say of itself."""
+    parser.add_argument(
+        "--rate",
+        type=rate_hz,
+        metavar="HZ",
+        help="take this as the recording rate, where the source does not store it",
+    )
+    parser.add_argument(
+        "--spec",
+        type=parse_user_path,
+        default="",
+        metavar="FILE",
+        help="read what the dataset does not say of itself from a file, as `ares ingest --show-spec` prints",
+    )
 
 
 def parse_min_score(text: str) -> float | str:
     """Parse the value of --min-score: a number from 0 to 1, or "auto"."""
     return text if text == "auto" else _read_score(text)
-
-
-def parse_worker_resources(text: str) -> dict[str, float]:
-    """Parse the value of --per-worker: numbers by name."""
-    pairs = [part.partition("=") for part in text.split(",")]
-    return {name.strip(): _read_resource(number) for name, _, number in pairs}
 
 
 def parse_torch_device(text: str) -> str:
@@ -259,19 +283,19 @@ def open_workspace(args: argparse.Namespace, create: bool = False) -> Workspace:
     path = local_file_path(args.workspace or settings.workspace)
     name_ignored_config(path)
     workspace = new_workspace(path, settings) if create else open_at(path, settings, create=False)
-    args.workspace_handle, args.completed_purges = workspace, ()
+    args.workspace_handle = workspace
     # The doctor names what is incomplete, and repairs it when it is told to.
     may_complete = args.command != "doctor" and (not create or workspace_exists(path))
     if may_complete and workspace.stores.annotations.position().has_purge:
         from ares.curation import complete_purges
 
-        args.completed_purges = complete_purges(workspace.stores)
+        complete_purges(workspace.stores)
     return workspace
 
 
 def add_yes_argument(parser: argparse.ArgumentParser) -> None:
     """Add --yes."""
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="do it without a question on the terminal")
 
 
 def add_trust_argument(parser: argparse.ArgumentParser) -> None:
@@ -281,7 +305,7 @@ def add_trust_argument(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="let the answers count that the file has of this person (repeatable); `ares undo` takes it back",
+        help="let the answers count that the file has of this person, as often as needed; `ares undo` takes it back",
     )
 
 
@@ -312,8 +336,6 @@ def ask_for_confirmation(args: argparse.Namespace, question: str) -> bool:
     Raises:
         RequestError: There is no terminal to ask on, and no --yes.
     """
-    from ares.errors import RequestError
-
     if args.yes:
         return True
     if not sys.stdin.isatty():
@@ -323,28 +345,57 @@ def ask_for_confirmation(args: argparse.Namespace, question: str) -> bool:
 
 
 def add_selection_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add EPISODE_ID, --where, --ids, --set and --dataset."""
-    parser.add_argument("episode_ids", nargs="*", metavar="EPISODE_ID", help="ids of episodes")
-    parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
-    parser.add_argument("--ids", default="", metavar="FILE", help="episode ids, one a line")
-    parser.add_argument("--set", default="", metavar="NAME", help="the episodes of a set")
-    parser.add_argument("--dataset", default="", metavar="NAME", help="only episodes of this dataset")
+    """Add EPISODE_ID|FILE and --where."""
+    add_id_arguments(parser)
+    parser.add_argument(
+        "--where",
+        default="",
+        metavar="SQL",
+        help="take only episodes that fulfil this filter, such as \"dataset = 'lids'\" or \"in_set('accepted')\"",
+    )
+
+
+def add_id_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add EPISODE_ID|FILE."""
+    parser.add_argument(
+        "episodes",
+        nargs="*",
+        metavar="EPISODE_ID|FILE",
+        help="ids of episodes, or text files of ids, whose names have a dot or a slash",
+    )
+
+
+def read_named_ids(args: argparse.Namespace) -> list[str]:
+    """The ids that the arguments name, with those of files. Raises RequestError for a file that has none."""
+    from ares.workspace import read_id_file
+
+    ids = list[str]()
+    for word in args.episodes:
+        if " " in word and not Path(word).expanduser().exists():
+            raise RequestError(
+                "an id has no spaces", f"{shorten(word, 60)!r}; --search TEXT selects by a text"
+            )
+        listed = read_id_file(Path(word).expanduser()) if "." in word or "/" in word else [word]
+        if not listed:
+            raise RequestError("the list of ids is empty", repr(word))
+        ids += listed
+    return ids
 
 
 def parse_selection(args: argparse.Namespace) -> EpisodeSelection:
-    """The selection that the arguments name. Raises RequestError for ids given in two ways, or an unreadable file."""
-    from ares.errors import RequestError
+    """The selection that the arguments name. Raises RequestError for an unreadable file."""
     from ares.jobs import EpisodeSelection
-    from ares.workspace import read_id_file
 
-    if args.ids and args.episode_ids:
-        raise RequestError("ids are given in a file or on the command line", f"not both: {args.ids!r}")
-    return EpisodeSelection(
-        where=args.where,
-        ids=read_id_file(Path(args.ids)) if args.ids else args.episode_ids,
-        set=args.set,
-        dataset=args.dataset,
-        search=getattr(args, "search", ""),
-        limit=getattr(args, "limit", None),
-        min_score=getattr(args, "min_score", None),
-    )
+    return EpisodeSelection(where=args.where, ids=read_named_ids(args), dataset=getattr(args, "dataset", ""))
+
+
+def is_pending(workspace: Workspace, action: Action) -> bool:
+    """Whether the tables do not show an action yet, as another job writes now."""
+    from ares.store import applied_action
+
+    return applied_action(workspace.stores.tables) < action.number
+
+
+def describe_pending(pending: bool) -> str:
+    """The end of a line about an action."""
+    return "; the job that writes now will show it when it ends" if pending else ""

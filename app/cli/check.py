@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from app.cli.arguments import (
-    add_source_arguments,
-    add_workspace_arguments,
-    episode_count,
-    rate_hz,
-)
-from app.cli.check_fix import OPTIONS_OF_CHECK, add_fix_arguments, run_fix
-from app.cli.errors import ExitStatus
-from app.cli.output import Block, Columns, answer, list_unread_files, make_table, paragraphs
-from app.cli.workspace_checks import audit_instructions, find_duplicates, name_workspace_sources
-from ares.console import count_are, count_of
+from ares.console import count_are, count_of, print_message
 from ares.errors import RequestError
 from ares.jobs import CheckRequest, IngestRequest
 from ares.workspace import check_datasets
+from ares_app.cli.arguments import (
+    add_reading_arguments,
+    add_workspace_arguments,
+    episode_count,
+    open_workspace,
+)
+from ares_app.cli.errors import ExitStatus
+from ares_app.cli.output import Block, Columns, answer, list_unread_files, make_table, paragraphs
 
 if TYPE_CHECKING:
     from ares.contract import SignalContract
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     )
 
 
-# Options that speak of files, and not of a workspace.
-_FILE_OPTIONS = (*OPTIONS_OF_CHECK, "fix", "dry_run")
 # Combinations of dimensions and names that are listed; the JSON has all.
 _LISTED_CONTRACTS, _REVERSED_NAMES_LISTED = 8, 3
 
@@ -70,7 +67,7 @@ _DIMENSIONS_PER_CODE = 3
 
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.set_defaults(run=run_check, describe_stop=describe_check_stop)
+    parser.set_defaults(run=run_check, describe_stop=lambda args: "nothing was changed")
     from ares.registry import ingesters
 
     parser.add_argument(
@@ -80,80 +77,81 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder or file of a dataset (default: those of the workspace)",
     )
     parser.add_argument(
-        "--format", default="auto", metavar="NAME", help=f"auto (default), {', '.join(ingesters.names())}"
+        "--format",
+        default="auto",
+        metavar="NAME",
+        help=f"read it as this: auto (default: as its files say), {', '.join(ingesters.names())}",
     )
-    parser.add_argument(
-        "--rate", type=rate_hz, metavar="HZ", help="recording rate, where the source does not store it"
-    )
-    spec_help = "what the dataset does not say of itself, as for `ares ingest`"
-    parser.add_argument("--spec", default="", metavar="FILE", help=spec_help)
-    add_source_arguments(parser)
+    add_reading_arguments(parser)
     parser.add_argument("--limit", type=episode_count, metavar="N", help="check at most N episodes")
-    _add_output_arguments(parser)
     parser.add_argument(
         "--video", action="store_true", help="decode the videos too, each file once, and check them"
-    )
-    add_fix_arguments(parser)
-    _add_workspace_checks(parser)
-
-
-def _add_workspace_checks(parser: argparse.ArgumentParser) -> None:
-    """Add what is searched for in a workspace, and not in files."""
-    parser.add_argument(
-        "--instructions",
-        action="store_true",
-        help="name episodes of the workspace that another instruction of their dataset fits better; a SOURCE is the "
-        "name of a dataset then (default: all)",
-    )
-    parser.add_argument(
-        "--duplicates",
-        action="store_true",
-        help="keep the near duplicates of the workspace as columns; a SOURCE is the name of a dataset then",
     )
     add_workspace_arguments(parser, default="not used where a SOURCE is to be read")
 
 
-def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what is written beside the answer, and what is left out of it."""
-    parser.add_argument(
-        "--baseline",
-        default="",
-        metavar="FILE",
-        help="findings that are known: counted, not shown, and not in the exit status",
-    )
-    parser.add_argument(
-        "--write-baseline", default="", metavar="FILE", help="write all findings as such a file"
-    )
-
-
 def run_check(args: argparse.Namespace) -> int:
-    """Check the sources, or correct one in a copy.
-
-    Returns 1 for faults and records that cannot be read, 2 when nothing could be read.
-    """
-    if args.duplicates:
-        return find_duplicates(args, _FILE_OPTIONS)
-    if args.instructions:
-        return audit_instructions(args, _FILE_OPTIONS)
-    if args.fix:
-        return run_fix(args, _requested_datasets(args))
-    if args.dry_run:
-        raise RequestError("--dry-run lists the changes of --fix", "give --fix DEST too")
+    """Check the sources. Returns 1 for faults and records that cannot be read, 2 when nothing could be read."""
     if not args.source:
         with TemporaryDirectory() as folder:
-            name_workspace_sources(args, Path(folder))
+            _name_workspace_sources(args, Path(folder))
             return run_check(args)
-    request = CheckRequest(
-        datasets=_requested_datasets(args),
-        baseline=args.baseline,
-        write_baseline=args.write_baseline,
-        video=args.video,
-    )
-    report = check_datasets(request)
+    report = check_datasets(CheckRequest(datasets=_requested_datasets(args), video=args.video))
     answer(args, report.to_json(), lambda: paragraphs(_check_report_blocks(report)))
     if not report.num_episodes:
         return ExitStatus.REFUSED
     return ExitStatus.DONE if report.is_clean else ExitStatus.ITEMS_FAILED
+
+
+def _name_workspace_sources(args: argparse.Namespace, folder: Path) -> None:
+    """Set `source` and `options` of the arguments: the datasets of the workspace, with what they were read with.
+
+    Args:
+        args: Parsed arguments without a source.
+        folder: An empty folder, for a file of options and specs.
+
+    Raises:
+        RequestError: There is no workspace, or none of its sources is where it was.
+    """
+    from ares.contract import DatasetKey, read_contracts
+    from ares.io import existing_path
+    from ares.settings import settings_from_environment
+    from ares.store import workspace_exists
+    from ares_ingest.discovery import stored_datasets
+
+    if not args.workspace and not workspace_exists(settings_from_environment().workspace):
+        raise RequestError(
+            "no SOURCE is given", "name a folder or a file, or with -w a workspace whose sources are checked"
+        )
+    stores = open_workspace(args).stores
+    options, missing = dict[str, dict[str, Any]](), list[str]()
+    for dataset in stored_datasets(stores):
+        key = DatasetKey(dataset.format, dataset.dataset, dataset.version)
+        facts: Any = read_contracts(stores.annotations, key).source
+        path = str(facts.get("folder") or dataset.folder or dataset.source)
+        try:
+            existing_path(path)
+        except RequestError:
+            missing.append(f"{dataset.dataset} ({path})")
+            continue
+        stated = facts.get("options") or {}
+        how = {"rate": stated.get("rate_hz"), "cameras": stated.get("cameras")}
+        if stated.get("spec"):
+            spec = folder / f"spec-{len(options)}.yaml"
+            spec.write_text(json.dumps(stated["spec"]))  # JSON is YAML
+            how["spec"] = str(spec)
+        # Several datasets of one folder are read as they are recognised.
+        how = {} if path in options else {"format": dataset.format, "dataset": dataset.dataset, **how}
+        options[path] = {name: value for name, value in how.items() if value}
+    listed = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+    if not options:
+        why = f"not there: {listed}; `ares doctor --relocate OLD=NEW`" if missing else "it has no episodes"
+        raise RequestError("the workspace has no sources that can be checked", f"{why}, or name a SOURCE")
+    if missing:
+        print_message(f"not checked, as they are not where they were: {listed}")
+    print_message(f"checking the sources of the workspace: {', '.join(options)}")
+    (folder / "options.yaml").write_text(json.dumps({"datasets": options}))
+    args.source, args.options = [*options], str(folder / "options.yaml")
 
 
 def _requested_datasets(args: argparse.Namespace) -> IngestRequest:
@@ -162,22 +160,16 @@ def _requested_datasets(args: argparse.Namespace) -> IngestRequest:
         format=args.format,
         rate_hz=args.rate,
         spec=args.spec,
-        follow_links=args.follow_links,
         limit=args.limit,
         options=getattr(args, "options", ""),
     )
 
 
-def describe_check_stop(args: argparse.Namespace) -> str:
-    """What a check that was stopped has written."""
-    if args.instructions:
-        return "what was stored until then stays; run the same command again"
-    return f"{args.fix!r} was not written; run the same command again" if args.fix else "nothing was changed"
-
-
 def _check_report_blocks(report: CheckReport) -> Iterator[Block]:
     for dataset in report.datasets:
         yield _dataset_summary(dataset)
+        if dataset.lacks:
+            yield "lacks for imitation learning:\n" + "\n".join(f"  {line}" for line in dataset.lacks)
         if dataset.video is not None:
             yield _video_summary(dataset.video)
         if dataset.counts:
@@ -227,12 +219,6 @@ def _dimension_names(count: FindingCodeCount) -> str:
     return ", ".join(names[:_DIMENSIONS_PER_CODE]) + more
 
 
-def _page_of(count: FindingCodeCount) -> str:
-    from ares.checks import CODES
-
-    return CODES[count.code].page
-
-
 _CODE_COLUMNS: Columns = {
     "code": lambda count: count.code,
     "name": lambda count: count.name,
@@ -243,7 +229,6 @@ _CODE_COLUMNS: Columns = {
     "second": lambda count: count.worst[0].finding.seconds,
     "size": lambda count: count.worst[0].finding.size,
     "remedy": lambda count: count.remedy,
-    "page": _page_of,
 }
 
 
@@ -252,13 +237,8 @@ def _check_conclusion(report: CheckReport) -> str:
         return "no episode could be read"
     counts = [count for dataset in report.datasets for count in dataset.counts]
     faults = len({count.code for count in counts if count.severity == "fault"})
-    accepted = (
-        f"; {count_of(report.num_accepted, 'finding')} accepted by the baseline"
-        if report.num_accepted
-        else ""
-    )
     kinds = count_of(faults, "kind of fault", "kinds of faults") if faults else "no faults"
     failed = sum(dataset.num_failed for dataset in report.datasets)
     unread = f", {failed} could not be read" if failed else ""
     damaged = f", {count_of(len(report.damaged_files), 'file')} not read" if report.damaged_files else ""
-    return f"{count_of(report.num_episodes, 'episode')} checked{unread}{damaged}: {kinds}{accepted}"
+    return f"{count_of(report.num_episodes, 'episode')} checked{unread}{damaged}: {kinds}"

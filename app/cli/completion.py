@@ -6,9 +6,9 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable
 
-from app.cli.arguments import add_common_options
-from app.cli.parser import CommandParser
 from ares.errors import AresError
+from ares_app.cli.arguments import add_common_options
+from ares_app.cli.parser import CommandParser
 
 _SHELLS = ("bash", "zsh", "fish")
 
@@ -79,7 +79,7 @@ def _engine_names(workspace: str) -> Iterable[str]:
 
 
 def _rubric_names(workspace: str) -> list[str]:
-    from annotators.grade import list_shipped_rubrics
+    from ares_annotators.grade import list_shipped_rubrics
 
     return list_shipped_rubrics()
 

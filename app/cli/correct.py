@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from app.cli.arguments import add_workspace_arguments, open_workspace, parse_user_path
-from app.cli.output import answer
 from ares.console import count_of
 from ares.errors import RequestError
+from ares_app.cli.arguments import add_workspace_arguments, open_workspace, parse_user_path
+from ares_app.cli.output import answer
 
 _FIELDS = {
-    "instruction": "what the robot is to do",
-    "caption": "what the robot does",
-    "outcome": "how the episode ended: success, failure, or unsure",
+    "instruction": "say what the robot is to do",
+    "caption": "say what the robot does",
+    "outcome": "say how it ended: success, failure, partial, aborted or unsure; 'partial 0.6' with its share",
 }
 
 
@@ -27,7 +27,6 @@ def add_correct_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for name, meaning in _FIELDS.items():
         parser.add_argument(f"--{name}", default="", metavar="TEXT", help=meaning)
-    parser.add_argument("--person", default="", metavar="NAME", help="who you are (default: the user)")
     add_workspace_arguments(parser)
 
 
@@ -38,9 +37,9 @@ def run_correct(args: argparse.Namespace) -> int:
     if is_file and any(fields.values()):
         raise RequestError("a file says all itself", "leave out --instruction, --caption and --outcome")
     if is_file:
-        report = workspace.correct_file(Path(parse_user_path(args.episode)), person=args.person)
+        report = workspace.correct_file(Path(parse_user_path(args.episode)))
     else:
-        report = workspace.correct(args.episode, **fields, person=args.person)
+        report = workspace.correct(args.episode, **fields)
     lines = [f"stored: {count_of(report.stored, 'answer')}"]
     if report.ids and not is_file:
         lines.append(f"`ares undo ID` takes one back: {', '.join(report.ids)}")

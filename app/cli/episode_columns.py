@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from app.cli.arguments import open_workspace
-from app.cli.output import Block, Columns, OutputTable, answer, short_text
 from ares.errors import RequestError
 from ares.registry import did_you_mean, suggest_column
+from ares_app.cli.arguments import open_workspace
+from ares_app.cli.output import Block, Columns, OutputTable, answer, short_text
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -22,12 +22,26 @@ if TYPE_CHECKING:
 COLUMNS_OPTION: Mapping[str, Any] = {
     "default": "",
     "metavar": "NAME,...",
-    "help": "further columns of the episodes, such as idle_share,metadata.operator, in every format",
+    "help": "show further columns of the episodes, such as idle_share,metadata.operator, in every format",
 }
 
 
 # Headers under which a table shows a column already.
 SHOWN_UNDER = {"episode_id": "episode", "split": "source key", "key": "source key"}
+_METADATA_KEY = "metadata."
+_ROWS_AT_ONCE = 5_000
+_MEMBER_COLUMNS = ("dataset", "split", "key", "instruction", "duration_seconds")
+# Columns of segments, of which each is a document.
+SEGMENT_COLUMNS: Columns = {
+    "start": itemgetter("start_seconds"),
+    "end": itemgetter("stop_seconds"),
+    "style": itemgetter("style"),
+    "arm": lambda segment: segment.get("arm") or "",
+    "author": itemgetter("author"),
+    "text": lambda segment: short_text(segment["text"]),
+    "grade": itemgetter("grade"),
+    "by": itemgetter("annotator"),
+}
 
 
 def read_columns(
@@ -54,7 +68,8 @@ def read_columns(
     known = {**episodes.columns(), "metadata": "string"}
     for name in stored:
         if name not in known:
-            hint = f"{suggest_column(name, known)}there are: {', '.join(known)}"
+            own = f"a value of the source is in metadata: metadata.{name}; "
+            hint = f"{suggest_column(name, known) or own}there are: {', '.join(known)}"
             raise RequestError(f"no column named {name!r}", hint)
     rows = episodes.read_columns([*stored], ids_filter(ids)).to_pylist()
     if "metadata" in stored:
@@ -67,9 +82,6 @@ def read_columns(
         }
         for name in names
     }
-
-
-_METADATA_KEY = "metadata."
 
 
 def _read_metadata(episodes: EpisodeTable, rows: Sequence[dict[str, Any]], keys: Mapping[str, str]) -> None:
@@ -91,9 +103,6 @@ def _read_metadata(episodes: EpisodeTable, rows: Sequence[dict[str, Any]], keys:
                 f"no episode has {key!r} in its metadata",
                 f"{did_you_mean(key, known)}there are: {', '.join(_METADATA_KEY + key for key in known) or 'none'}",
             )
-
-
-_ROWS_AT_ONCE = 5_000
 
 
 def answer_members(
@@ -118,9 +127,6 @@ def _with_columns(args: argparse.Namespace, rows: Iterable[dict[str, Json]]) -> 
         columns = read_columns(args, [str(row["episode_id"]) for row in batch])
         for row in batch:
             yield row | {name: values.get(str(row["episode_id"])) for name, values in columns.items()}
-
-
-_MEMBER_COLUMNS = ("dataset", "split", "key", "instruction", "duration_seconds")
 
 
 def _member_tables(args: argparse.Namespace, rows: Iterable[dict[str, Json]]) -> Iterator[Block]:
@@ -153,16 +159,3 @@ def _member_row(row: Mapping[str, Json], values: Mapping[str, Json]) -> tuple[ob
         return (row["episode_id"], row["start_seconds"], row["stop_seconds"], *origin, shown)
     duration = f"{values['duration_seconds']:.2f} s" if has_episode else ""
     return (row["episode_id"], *origin, duration, shown)
-
-
-# Columns of segments, of which each is a document.
-SEGMENT_COLUMNS: Columns = {
-    "start": itemgetter("start_seconds"),
-    "end": itemgetter("stop_seconds"),
-    "style": itemgetter("style"),
-    "arm": lambda segment: segment.get("arm") or "",
-    "author": itemgetter("author"),
-    "text": lambda segment: short_text(segment["text"]),
-    "grade": itemgetter("grade"),
-    "by": itemgetter("annotator"),
-}

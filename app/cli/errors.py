@@ -13,13 +13,15 @@ from enum import IntEnum
 from pathlib import Path
 from types import FrameType
 
-from app.cli.output import OutputLostError, print_error
-from app.stop_signals import SIGNAL_STATUS, SignalWatch, signal_cause
 from ares.console import discard, is_verbose, write_stderr
 from ares.errors import AresError, NotTried, ServerError, shorten, storage_error
+from ares.imports import PACKAGES
+from ares_app.cli.output import OutputLostError, print_error
+from ares_app.stop_signals import SIGNAL_STATUS, SignalWatch, signal_cause
 
 # SIGTERM comes from Slurm, `docker stop` and init systems; SIGHUP from a closed ssh session.
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 class StoppedBySignal(KeyboardInterrupt):
@@ -102,10 +104,6 @@ def stop_on_signals(command: str = "", kept: str = "") -> Iterator[StopRequest]:
 def _is_replaceable(handler: object) -> bool:
     # None is a handler that was not installed from Python, such as that of a program that embeds it.
     return handler is not None and handler is not signal.SIG_IGN
-
-
-_ROOT = Path(__file__).resolve().parents[2]
-_PACKAGES = ("ares", "ingest", "annotators", "app")
 
 
 class ExitStatus(IntEnum):
@@ -244,7 +242,7 @@ def _error_location(error: BaseException) -> str:
 def _ares_path(filename: str) -> str:
     """Path of a file of ARES below its installation, or "" for a file of a library."""
     path = Path(filename)
-    if not path.is_relative_to(_ROOT) or path.relative_to(_ROOT).parts[0] not in _PACKAGES:
+    if not path.is_relative_to(_ROOT) or path.relative_to(_ROOT).parts[0] not in PACKAGES:
         return ""
     return str(path.relative_to(_ROOT))
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from app.cli.arguments import (
+from ares.console import count_of, write_stderr
+from ares.errors import RequestError
+from ares_app.cli.arguments import (
     add_workspace_arguments,
     add_yes_argument,
     ask_for_confirmation,
-    episode_count,
     open_workspace,
 )
-from app.cli.output import Columns, answer, answer_list
-from ares.console import count_of, write_stderr
-from ares.errors import RequestError
+from ares_app.cli.output import Block, Columns, answer, make_table, paragraphs
 
 if TYPE_CHECKING:
+    from ares.curation import Failure
     from ares.workspace import Workspace
 
 
@@ -26,33 +26,24 @@ def add_failures_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_failures)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="logged failures with their reasons")
-    listing.add_argument(
-        "--limit", type=episode_count, default=50, metavar="N", help="at most N failures (default: 50)"
-    )
     clear = actions.add_parser("clear", help="clear failures, until the same work fails again")
     accept = actions.add_parser(
         "accept", help="accept failures as known: a run in which nothing else fails ends with exit status 0"
     )
     for action in (clear, accept):
         add_yes_argument(action)
-        action.add_argument(
-            "name",
-            nargs="*",
-            metavar="NAME",
-            help="only failures of this subject, or with this text in their detail, such as a file",
-        )
     for action in (listing, clear, accept):
+        action.add_argument(
+            "text",
+            nargs="*",
+            metavar="TEXT",
+            help="only failures with this text in their subject, reason or detail, such as a file",
+        )
         action.add_argument(
             "--annotator",
             default="",
             metavar="NAME",
-            help='only failures of this annotator, of "ingest", or of "incomplete" episodes',
-        )
-        action.add_argument(
-            "--reason", default="", metavar="TEXT", help="only failures whose reason contains this text"
-        )
-        action.add_argument(
-            "--where", default="", metavar="SQL", help="only failures about episodes that fulfil this filter"
+            help='take only failures of this annotator, of "ingest", or of "incomplete" episodes',
         )
         add_workspace_arguments(action, rows=action is listing)
 
@@ -69,11 +60,20 @@ def run_failures(args: argparse.Namespace) -> int:
 def _list_failures(workspace: Workspace, args: argparse.Namespace) -> None:
     from ares.curation import FailureSelection, list_failures
 
-    selection = FailureSelection(work=args.annotator, reason=args.reason, where=args.where)
-    failures = list(islice(list_failures(workspace.stores, selection), args.limit))
-    answer_list(args, failures, _FAILURE_COLUMNS, "no failures")
+    selection = FailureSelection(work=args.annotator, texts=args.text)
+    failures = list(list_failures(workspace.stores, selection))
+    documents = [failure.to_json() for failure in failures]
+    answer(args, documents, lambda: paragraphs(_failure_blocks(failures)), documents)
 
 
+def _failure_blocks(failures: Sequence[Failure]) -> Iterator[Block]:
+    yield make_table(_FAILURE_COLUMNS, failures[:_LISTED]) if failures else "no failures"
+    if len(failures) > _LISTED:
+        yield f"{len(failures) - _LISTED:,} more; --json has all"
+
+
+# Failures that are listed for people.
+_LISTED = 50
 _FAILURE_COLUMNS: Columns = {
     "work": lambda failure: failure.work,
     "subject": lambda failure: failure.subject,
@@ -87,7 +87,7 @@ _FAILURE_COLUMNS: Columns = {
 def _act_on_failures(workspace: Workspace, args: argparse.Namespace) -> int:
     from ares.curation import FailureSelection, accept_failures, clear_failures, list_failures
 
-    selection = FailureSelection(work=args.annotator, reason=args.reason, where=args.where, names=args.name)
+    selection = FailureSelection(work=args.annotator, texts=args.text)
     count = sum(1 for _ in list_failures(workspace.stores, selection))
     if not count:
         raise RequestError("no failure matches", "`ares failures list` shows them")

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
-from app.cli.arguments import (
-    add_source_arguments,
-    add_trust_argument,
+from ares.console import count_of
+from ares.episode import Json
+from ares.jobs import ComputePlan, IngestReport, IngestRequest
+from ares.workspace import ingest_datasets, plan_ingest
+from ares_app.cli.arguments import (
+    add_options_file,
+    add_reading_arguments,
     add_workspace_arguments,
-    describe_uncounted,
     episode_count,
     open_workspace,
     parse_user_path,
     positive_seconds,
-    rate_hz,
 )
-from app.cli.errors import ExitStatus
-from app.cli.output import answer, tallies
-from ares.console import count_of
-from ares.episode import Json, describe_seconds
-from ares.errors import RequestError
-from ares.jobs import ComputePlan, IngestPlan, IngestReport, IngestRequest
-from ares.workspace import ingest_datasets, plan_ingest
+from ares_app.cli.errors import ExitStatus
+from ares_app.cli.output import answer, tallies
 
 
 def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,25 +31,19 @@ def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
         "source", type=parse_user_path, nargs="+", metavar="SOURCE", help="folder or file of a dataset"
     )
     parser.add_argument(
-        "--format", default="auto", metavar="NAME", help=f"auto (default), {', '.join(ingesters.names())}"
+        "--format",
+        default="auto",
+        metavar="NAME",
+        help=f"read it as this: auto (default: as its files say), {', '.join(ingesters.names())}",
     )
     parser.add_argument(
         "--media",
         choices=("reference", "copy", "none"),
         default="reference",
-        help="reference (default): pixels stay where they are; copy: they become videos in the workspace; "
-        "none: states alone are stored, and pictures that are missing are no failure",
+        help="leave pixels where they are: reference (default); make videos of them in the workspace: copy; store "
+        "states alone, where missing pictures are no failure: none",
     )
     parser.add_argument("--limit", type=episode_count, metavar="N", help="read at most N episodes")
-    parser.add_argument(
-        "--labels",
-        type=parse_user_path,
-        default="",
-        metavar="FILE",
-        help="give the labels that `ares set lock` wrote to the episodes with the same content: rulings, grades, tags",
-    )
-    add_trust_argument(parser)
-    parser.add_argument("--strict", action="store_true", help="stop at the first episode that fails")
     parser.add_argument(
         "--settle",
         type=positive_seconds,
@@ -65,13 +54,13 @@ def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verify",
         action="store_true",
-        help="compare files of stored episodes by content: by default those are read again whose size or time changed",
+        help="read again where the content of a file has changed, also with the same size and time, and at URLs",
     )
     parser.add_argument(
         "--engine",
         default="local",
         metavar="E",
-        help="local (default), or ray: read on the cluster of $RAY_ADDRESS, or on this machine's own",
+        help="read on this machine: local (default), or on the cluster of $RAY_ADDRESS: ray",
     )
     _add_plan_arguments(parser)
     _add_dataset_arguments(parser)
@@ -85,43 +74,21 @@ def _add_plan_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only print what would be read: datasets and the use of every file",
     )
-    parser.add_argument(
-        "--write-options",
-        default="",
-        metavar="FILE",
-        help="with --dry-run: write the options of every dataset to a YAML file, to be edited",
-    )
-    parser.add_argument(
-        "--options",
-        type=parse_user_path,
-        default="",
-        metavar="FILE",
-        help="read the options of each dataset from such a file",
-    )
+    add_options_file(parser, "the options of every dataset")
 
 
 def _add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the user knows of a dataset and the dataset does not store."""
-    add_source_arguments(parser)
     parser.add_argument(
-        "--dataset", default="", metavar="NAME", help="name to store instead of the source's own"
-    )
-    parser.add_argument(
-        "--rate", type=rate_hz, metavar="HZ", help="recording rate, where the source does not store it"
+        "--dataset", default="", metavar="NAME", help="store it under this name, not under the source's own"
     )
     parser.add_argument(
         "--cameras",
         default="",
         metavar="PATTERN",
-        help="how names of video files tell episode and camera: '{episode}_{camera}.mp4', '{camera}/{episode}.mp4'",
+        help="read episode and camera from names of video files: '{episode}_{camera}.mp4', '{camera}/{episode}.mp4'",
     )
-    parser.add_argument(
-        "--spec",
-        type=parse_user_path,
-        default="",
-        metavar="FILE",
-        help="what the dataset does not say of itself, as --show-spec prints",
-    )
+    add_reading_arguments(parser)
     parser.add_argument(
         "--show-spec",
         action="store_true",
@@ -133,24 +100,11 @@ def run_ingest(args: argparse.Namespace) -> int:
     """Ingest the sources. Returns 1 when something failed or was left unread, 2 when nothing is stored."""
     if args.show_spec:
         return _show_spec(args)
-    if args.dry_run:
+    if args.dry_run or args.write_options:
         return _dry_run(args)
-    if args.write_options:
-        raise RequestError("--write-options needs --dry-run", "the file is to be edited before the ingestion")
-    if args.trust_answers_of and not args.labels:
-        raise RequestError("--trust-answers-of needs --labels", "it speaks of answers in that file")
     workspace, request = open_workspace(args, create=True), _requested_ingestion(args)
-    with ExitStack() as stack:
-        labels = None
-        if args.labels:
-            from ares.workspace import carry_labels, stage_labels
-
-            staged = stage_labels(workspace.stores, Path(args.labels), trust_answers_of=args.trust_answers_of)
-            labels = stack.enter_context(staged)
-        report = ingest_datasets(lambda: workspace.stores, workspace.existing_stores, request, quiet=False)
-        document = report.to_json()
-        if labels:
-            document["labels"] = carry_labels(workspace.stores, labels, args.trust_answers_of).to_json()
+    report = ingest_datasets(lambda: workspace.stores, workspace.existing_stores, request, quiet=False)
+    document = report.to_json()
     answer(args, document, lambda: _ingest_summary(report, document, args.media == "copy"))
     if report.failed and report.failed == report.planned:
         return ExitStatus.REFUSED
@@ -168,10 +122,8 @@ def _requested_ingestion(args: argparse.Namespace) -> IngestRequest:
         cameras=args.cameras,
         spec=args.spec,
         options=args.options,
-        follow_links=args.follow_links,
         media=args.media,
         limit=args.limit,
-        strict=args.strict,
         settle_seconds=args.settle,
         verify=args.verify,
         compute=ComputePlan(engine=args.engine),
@@ -179,28 +131,21 @@ def _requested_ingestion(args: argparse.Namespace) -> IngestRequest:
 
 
 def _dry_run(args: argparse.Namespace) -> int:
-    from ingest.discovery import collect_options_by_path, write_options_file
-    from ingest.pipeline import format_ingest_plan
+    from ares_ingest.discovery import collect_options_by_path, write_options_file
+    from ares_ingest.pipeline import format_ingest_plan
 
     workspace, request = open_workspace(args, create=True), _requested_ingestion(args)
     plan = plan_ingest(workspace.existing_stores, request)
     if args.write_options:
         write_options_file(args.write_options, plan, collect_options_by_path(plan, request))
-    answer(args, plan.to_json(), lambda: (*format_ingest_plan(plan), _time_line(plan)))
+    answer(args, plan.to_json(), lambda: tuple(format_ingest_plan(plan)))
     if plan.reads_nothing:
         return ExitStatus.REFUSED
     return ExitStatus.DONE if plan.is_complete else ExitStatus.ITEMS_FAILED
 
 
-def _time_line(plan: IngestPlan) -> str:
-    if plan.seconds is None:
-        return "time unknown: no earlier ingestion of such a dataset to measure by"
-    timed = sum({dataset.format: dataset.timed for dataset in plan.datasets}.values())
-    return f"{describe_seconds(plan.seconds)} where none is stored yet, by {count_of(timed, 'episode')} of earlier jobs"
-
-
 def _show_spec(args: argparse.Namespace) -> int:
-    from ingest.operation import show_specs
+    from ares_ingest.operation import show_specs
 
     spec = show_specs(_requested_ingestion(args))
     answer(args, {"spec": spec}, lambda: tuple(spec.rstrip().split("\n")))
@@ -217,7 +162,7 @@ def describe_ingest_stop(args: argparse.Namespace) -> str:
 
 
 def _ingest_summary(report: IngestReport, document: dict[str, Any], with_copies: bool) -> tuple[str, ...]:
-    from ingest.pipeline import format_unread_files
+    from ares_ingest.pipeline import format_unread_files
 
     counts = ", ".join(f"{name} {document[name]}" for name in ("planned", "kept", "already", "failed"))
     known = f" ({report.accepted} known)" if report.accepted else ""
@@ -227,10 +172,6 @@ def _ingest_summary(report: IngestReport, document: dict[str, Any], with_copies:
             f"duplicates: {count_of(report.duplicates, 'episode')} of this run repeat the content of another "
             f"({document['workspace_duplicates']} in the whole workspace)"
         )
-    if isinstance(labels := document.get("labels"), dict):
-        shown = [f"{name} {count}" for name, count in labels.items() if name != "uncounted"]
-        lines.append(f"labels: {', '.join(shown)}")
-        lines += describe_uncounted(labels["uncounted"])
     if with_copies:
         lines.append(_copied_line(document))
     if document["failures"]:

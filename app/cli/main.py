@@ -11,11 +11,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from app.cli.arguments import add_shared_options, refuse_output_format, refuse_output_urls
-from app.cli.errors import ExitStatus, StopRequest, refusal_status, run_command, stop_on_signals
-from app.cli.output import answer_refusal
-from app.cli.parser import CommandParser
-from app.stop_signals import end_process
 from ares.console import report_long_steps, timed, verbosity
 from ares.errors import AresError, RequestError
 from ares.settings import (
@@ -24,6 +19,35 @@ from ares.settings import (
     read_completion_line,
     selected_config,
 )
+from ares_app.cli.arguments import add_shared_options, refuse_output_format, refuse_output_urls
+from ares_app.cli.errors import ExitStatus, StopRequest, refusal_status, run_command, stop_on_signals
+from ares_app.cli.output import answer_refusal
+from ares_app.cli.parser import CommandParser
+from ares_app.stop_signals import end_process
+
+# The commands in `ares --help`, by what they are for.
+COMMAND_GROUPS = {
+    "data": ("ingest", "check", "fix", "audit", "show", "statistics"),
+    "annotation and people": ("annotate", "models", "use", "rubric", "review", "correct", "tag", "note"),
+    "selection": ("search", "set", "remove", "undo"),
+    "out and upkeep": ("export", "app", "status", "failures", "index", "doctor", "demo", "completion"),
+}
+EXAMPLES = (
+    "ares ingest ~/data/bridge_dataset -w ~/curation",
+    "ares annotate embed caption grade -w ~/curation",
+    "ares search 'put the mug on the shelf' -w ~/curation",
+    "ares set create good --where 'acceptable AND success' -w ~/curation",
+    "ares export good ~/train/good --format lerobot -w ~/curation",
+)
+# These build no DataFrame; as programs they skip the import of pandas, which takes a second.
+_WITHOUT_PANDAS = ("check", "doctor", "fix", "index", "ingest", "set", "show", "status", "use")
+# Commands that change nothing: all that can be said of them when they are stopped.
+_READING = ("search", "show", "rubric", "models", "status", "completion")
+_NOTHING_CHANGED = "nothing was changed"
+_STORED_STAYS = "what was stored until then stays; run the same command again"
+_KEPT = dict.fromkeys(_READING, _NOTHING_CHANGED)
+# Options that may stand before the command and have a value.
+_VALUE_OPTIONS = ("-w", "--workspace", "--output", "--config")
 
 
 class CommandEntry(NamedTuple):
@@ -43,7 +67,7 @@ class CommandEntry(NamedTuple):
 
 COMMANDS = {
     "ingest": CommandEntry(
-        "app.cli.ingest",
+        "ares_app.cli.ingest",
         "read datasets into the workspace",
         (
             "ares ingest ~/data/bridge_dataset -w ~/curation",
@@ -52,16 +76,22 @@ COMMANDS = {
         ),
     ),
     "check": CommandEntry(
-        "app.cli.check",
+        "ares_app.cli.check",
         "check the signals of datasets where they lie",
-        (
-            "ares check ~/data/bridge_dataset",
-            "ares check ~/data --limit 1000 --json",
-            "ares check ~/data/so101 --fix ~/data/so101-corrected --dry-run",
-        ),
+        ("ares check ~/data/bridge_dataset", "ares check ~/data --limit 1000 --json"),
+    ),
+    "fix": CommandEntry(
+        "ares_app.cli.fix",
+        "correct what the data alone decide, in a copy of a dataset",
+        ("ares fix ~/data/so101 ~/data/so101-corrected --dry-run",),
+    ),
+    "audit": CommandEntry(
+        "ares_app.cli.audit",
+        "find instructions that do not fit, and near duplicates",
+        ("ares audit instructions", "ares audit duplicates bridge_dataset"),
     ),
     "annotate": CommandEntry(
-        "app.cli.annotate",
+        "ares_app.cli.annotate",
         "run annotators over the episodes that lack them",
         (
             "ares annotate embed caption grade -w ~/curation",
@@ -70,7 +100,7 @@ COMMANDS = {
         ),
     ),
     "search": CommandEntry(
-        "app.cli.search",
+        "ares_app.cli.search",
         "find moments by text, image or episode",
         (
             "ares search 'put the mug on the shelf'",
@@ -79,12 +109,12 @@ COMMANDS = {
         ),
     ),
     "show": CommandEntry(
-        "app.cli.show",
+        "ares_app.cli.show",
         "everything known of one episode, or what is believed of a dataset",
         ("ares show 42b13cbcbaa01293", "ares show 42b1 --json", "ares show bridge_dataset"),
     ),
     "set": CommandEntry(
-        "app.cli.set",
+        "ares_app.cli.set",
         "make, list, show, compare and change frozen sets",
         (
             "ares set create accepted --where 'acceptable AND success'",
@@ -93,17 +123,21 @@ COMMANDS = {
         ),
     ),
     "tag": CommandEntry(
-        "app.cli.tags_and_notes",
+        "ares_app.cli.tags_and_notes",
         "add, remove and list tags of episodes",
-        ("ares tag add blurred 42b13cbcbaa01293", "ares tag remove blurred --set accepted", "ares tag list"),
+        (
+            "ares tag add blurred 42b13cbcbaa01293",
+            "ares tag remove blurred 42b1",
+            "ares tag list",
+        ),
     ),
     "note": CommandEntry(
-        "app.cli.tags_and_notes",
+        "ares_app.cli.tags_and_notes",
         "write a note to episodes",
         ("ares note 'the gripper slips' 42b13cbcbaa01293", "ares note 'dark' --where \"dataset = 'bridge'\""),
     ),
     "correct": CommandEntry(
-        "app.cli.correct",
+        "ares_app.cli.correct",
         "write what a person says in place of an instruction, a caption or an outcome",
         (
             "ares correct 42b1 --instruction 'put the mug on the shelf' --outcome failure",
@@ -111,76 +145,76 @@ COMMANDS = {
         ),
     ),
     "review": CommandEntry(
-        "app.cli.review",
+        "ares_app.cli.review",
         "ask people what is true, and keep what they say",
         (
-            "ares review create lids --question acceptable --random 60 --repeat 0.1",
+            "ares review create lids --question acceptable --random 60",
             "ares review next lids",
-            "ares review export answers.csv --queue lids",
+            "ares review export answers.csv lids",
         ),
     ),
     "remove": CommandEntry(
-        "app.cli.remove",
+        "ares_app.cli.remove",
         "take episodes out of the workspace",
         (
             "ares remove 42b13cbcbaa01293",
             "ares remove --where 'num_steps < 20' --note 'too short'",
-            "ares remove --purge --ids withdrawn.txt",
+            "ares remove --purge withdrawn.txt",
         ),
     ),
     "undo": CommandEntry(
-        "app.cli.undo",
+        "ares_app.cli.undo",
         "take back a removal, a tag or a change of a set",
         ("ares undo", "ares undo --list", "ares undo 3"),
     ),
     "use": CommandEntry(
-        "app.cli.status",
+        "ares_app.cli.status",
         "choose the producers whose values fill the columns",
         ("ares use", "ares use caption=42b1 grade=newest"),
     ),
     "export": CommandEntry(
-        "app.cli.export",
+        "ares_app.cli.export",
         "write a set as a training dataset",
         ("ares export accepted ~/train/accepted --format lerobot",),
     ),
     "rubric": CommandEntry(
-        "app.cli.rubric",
+        "ares_app.cli.rubric",
         "show and check rubrics, and attack their judge",
         (
             "ares rubric show caption",
             "ares rubric check my-rubric.yaml",
-            "ares rubric attack --dry-run -w ~/curation",
+            "ares rubric attack --budget 5 -w ~/curation",
         ),
     ),
     "models": CommandEntry(
-        "app.cli.models",
+        "ares_app.cli.models",
         "list the configured models, and whether they are on this machine",
-        ("ares models", "ares models --check --json"),
+        ("ares models", "ares models --json"),
     ),
     "status": CommandEntry(
-        "app.cli.status", "what the workspace holds", ("ares status -w ~/curation --json",)
+        "ares_app.cli.status", "what the workspace holds", ("ares status -w ~/curation --json",)
     ),
     "statistics": CommandEntry(
-        "app.cli.status",
+        "ares_app.cli.status",
         "hours, outcomes and accepted captions by task, robot, operator or day",
         ("ares statistics task", "ares statistics operator --where \"dataset = 'lids'\" --output csv"),
     ),
     "index": CommandEntry(
-        "app.cli.status",
+        "ares_app.cli.status",
         "index vectors, so that searches stay fast",
         ("ares index -w ~/curation",),
     ),
     "failures": CommandEntry(
-        "app.cli.failures",
+        "ares_app.cli.failures",
         "list, clear and accept logged failures",
         (
             "ares failures list --annotator caption",
-            "ares failures clear --reason 'no reply'",
+            "ares failures clear 'no reply'",
             "ares failures accept --annotator ingest clip7.mp4",
         ),
     ),
     "doctor": CommandEntry(
-        "app.cli.status",
+        "ares_app.cli.status",
         "check the stores against each other, and repair them",
         (
             "ares doctor",
@@ -191,36 +225,22 @@ COMMANDS = {
         ),
     ),
     "app": CommandEntry(
-        "app.cli.app",
+        "ares_app.cli.app",
         "open the dashboard",
         ("ares app -w ~/curation", "ares app --port 0 --no-browser"),
     ),
-    "demo": CommandEntry("app.cli.app", "the whole job on the sample episodes", ("ares demo --no-serve",)),
+    "demo": CommandEntry(
+        "ares_app.cli.app", "the whole job on the sample episodes", ("ares demo --no-serve",)
+    ),
     "completion": CommandEntry(
-        "app.cli.completion",
+        "ares_app.cli.completion",
         "print the tab completion of a shell",
         ("source <(ares completion bash)", "ares completion fish > ~/.config/fish/completions/ares.fish"),
     ),
 }
-EXAMPLES = (
-    "ares ingest ~/data/bridge_dataset -w ~/curation",
-    "ares annotate embed caption grade -w ~/curation",
-    "ares search 'put the mug on the shelf' -w ~/curation",
-    "ares search --help",
-)
 
 
 __all__ = ["COMMANDS", "build_parser", "main"]
-
-# These build no DataFrame; as programs they skip the import of pandas, which takes a second.
-_WITHOUT_PANDAS = ("check", "doctor", "index", "ingest", "set", "show", "status", "use")
-# Commands that change nothing: all that can be said of them when they are stopped.
-_READING = ("search", "show", "rubric", "models", "status", "completion")
-_NOTHING_CHANGED = "nothing was changed"
-_STORED_STAYS = "what was stored until then stays; run the same command again"
-_KEPT = dict.fromkeys(_READING, _NOTHING_CHANGED)
-# Options that may stand before the command and have a value.
-_VALUE_OPTIONS = ("-w", "--workspace", "--output", "--config")
 
 
 def build_parser(selected: str = "") -> CommandParser:
@@ -231,18 +251,25 @@ def build_parser(selected: str = "") -> CommandParser:
     """
     from ares import __version__
 
-    parser = CommandParser(prog="ares", description="Curate robot episodes for training.")
+    usage = "ares [OPTION ...] COMMAND ...\n       ares COMMAND --help"
+    parser = CommandParser(prog="ares", usage=usage, description="Curate robot episodes for training.")
     parser.set_examples(*EXAMPLES)
-    parser.add_argument("--version", action="version", version=f"ares {__version__}")
+    subparsers = parser.add_subparsers(
+        prog="ares", dest="command", metavar="COMMAND", required=True, help=argparse.SUPPRESS
+    )
+    for title, names in COMMAND_GROUPS.items():
+        group = parser.add_argument_group(title)
+        for name in names:
+            entry = COMMANDS[name]
+            description = f"{entry.help[0].upper()}{entry.help[1:]}."
+            command = subparsers.add_parser(name, help=entry.help, description=description)
+            group._group_actions.append(subparsers._choices_actions[-1])
+            if name == selected:
+                command.set_examples(*entry.examples)
+                command.set_defaults(describe_stop=lambda args: _KEPT.get(args.command, _STORED_STAYS))
+                getattr(import_module(entry.module), f"add_{name}_arguments")(command)
     add_shared_options(parser)
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, entry in COMMANDS.items():
-        description = f"{entry.help[0].upper()}{entry.help[1:]}."
-        command = subparsers.add_parser(name, help=entry.help, description=description)
-        if name == selected:
-            command.set_examples(*entry.examples)
-            command.set_defaults(describe_stop=lambda args: _KEPT.get(args.command, _STORED_STAYS))
-            getattr(import_module(entry.module), f"add_{name}_arguments")(command)
+    parser.add_argument("--version", action="version", version=f"ares {__version__}")
     return parser
 
 
@@ -271,7 +298,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _answer_shell(line: str) -> None:
     """Write what may follow a command line to the shell that asks, and end; only the parser of its command is built."""
-    from app.cli.completion import answer_shell_completion
+    from ares_app.cli.completion import answer_shell_completion
 
     words = line.split()[1:]
     selected = find_selected_command(words if line.endswith(" ") else words[:-1])

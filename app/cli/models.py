@@ -6,30 +6,27 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from app.cli.arguments import (
+from ares_app.cli.arguments import (
     add_workspace_arguments,
 )
-from app.cli.output import Block, Columns, answer, make_table, paragraphs
+from ares_app.cli.output import Block, Columns, answer, make_table, paragraphs
 
 if TYPE_CHECKING:
-    from annotators.models import ModelDescription
+    from ares_annotators.models import ModelDescription
 
 
 def add_models_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.set_defaults(run=run_models)
-    parser.add_argument(
-        "--check", action="store_true", help="ask the model server and the hub as well; needs the network"
-    )
     add_workspace_arguments(parser)
 
 
 def run_models(args: argparse.Namespace) -> int:
     """Print the models. Returns 1 when one of them is neither here nor to be had."""
-    from annotators.models import describe_models, shared_language_model
     from ares.settings import settings_from_environment
+    from ares_annotators.models import describe_models, shared_language_model
 
-    models = describe_models(settings_from_environment(), args.check)
+    models = describe_models(settings_from_environment())
     shared = shared_language_model(models)
     document = {"models": [model.to_json() for model in models], "shared_language_model": shared}
     answer(args, document, lambda: paragraphs(_model_blocks(models, shared)))
@@ -47,8 +44,7 @@ def _model_blocks(models: list[ModelDescription], shared: str) -> Iterator[Block
 
 def _model_location(model: ModelDescription) -> str:
     where = model.location if model.state in ("here", "server") else model.state
-    where = f"missing: {model.location}" if model.state == "missing" else where
-    return f"{where}; {model.check}" if model.check else where
+    return f"missing: {model.location}" if model.state == "missing" else where
 
 
 def _amount_text(count: int | None, unit: str) -> str:

@@ -289,7 +289,7 @@ def _cell_text(value: object) -> str:
 
 def list_unread_files(unread: Sequence[UnreadFile]) -> tuple[str, ...]:
     """Lines on files of data that were not read: their number, and the first kinds of them."""
-    from ingest.discovery import unread_file_lines
+    from ares_ingest.discovery import unread_file_lines
 
     lines = unread_file_lines(unread, _LISTED_UNREAD)
     return (f"not read: {count_of(len(unread), 'file')} of data", *lines)

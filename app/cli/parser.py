@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from app.cli.gone import GONE_OPTIONS
 from ares.console import visible_lines, write_stderr
 from ares.registry import did_you_mean
+from ares_app.cli.gone import GONE_OPTIONS, TYPED_WORDS
 
 _EXIT_REFUSED = 2
 
@@ -33,6 +33,8 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print what is wrong as one line and exit with status 2."""
         text = " ".join(message.split())
+        if text.endswith("arguments are required: ACTION"):
+            text = f"{text} ({', '.join(self.actions_by_name())})"
         separator = "" if text.endswith("?") else ";"
         write_stderr(f"{self.prog}: {text}{separator} see `{self.prog} --help`")
         raise SystemExit(_EXIT_REFUSED)
@@ -62,9 +64,13 @@ class CommandParser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             if replacement := GONE_OPTIONS.get(f"{self.prog} {value}"):
                 raise argparse.ArgumentError(None, f"{value} is gone: {replacement}")
-            names = [str(choice) for choice in action.choices]
             kind = (action.metavar if isinstance(action.metavar, str) else action.dest).lower()
+            if meant := TYPED_WORDS.get(f"{self.prog} {value}"):
+                raise argparse.ArgumentError(None, f"no {kind} {value!r}: {meant}")
+            names = [str(choice) for choice in action.choices]
+            of_option = TYPED_WORDS.get(f"{self.prog} {''.join(action.option_strings[-1:])}", "")
             hint = f"{did_you_mean(str(value), names)}there are: {', '.join(names)}"
+            hint += f"; {of_option}" if of_option else ""
             raise argparse.ArgumentError(None, f"no {kind} {value!r}: {hint}")
 
     def actions_by_name(self) -> dict[str, CommandParser]:
@@ -90,9 +96,12 @@ class CommandParser(argparse.ArgumentParser):
     def _describe_unknown(self, extras: Sequence[str]) -> str:
         option = next((text for text in extras if text.startswith("-")), "").partition("=")[0]
         if not option:
-            return f"{extras[0]!r} is an argument too many"
+            meant = TYPED_WORDS.get(f"{self.prog} *", "")
+            return f"{extras[0]!r} is an argument too many" + (f": {meant}" if meant else "")
         if replacement := GONE_OPTIONS.get(f"{self.prog} {option}"):
             return f"{option} is gone: {replacement}"
+        if instead := TYPED_WORDS.get(f"{self.prog} {option}"):
+            return f"no option {option!r}: {instead}"
         known = [flag for flag in self.options_by_flag() if flag.startswith("--")]
         longer = [name for name in known if name.startswith(option)] if option.startswith("--") else []
         hint = f"did you mean {longer[0]!r}?" if longer else did_you_mean(option, known).strip()

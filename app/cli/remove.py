@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from app.cli.arguments import (
+from ares.console import count_of, write_stderr
+from ares_app.cli.arguments import (
     add_selection_arguments,
     add_workspace_arguments,
     add_yes_argument,
     ask_for_confirmation,
+    describe_pending,
+    is_pending,
     open_workspace,
     parse_selection,
 )
-from app.cli.output import answer
-from ares.console import count_of, write_stderr
+from ares_app.cli.output import answer
 
 if TYPE_CHECKING:
     from ares.curation import PurgeReport, RemovalPreview, SelectedEpisodes
@@ -27,7 +29,12 @@ def add_remove_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.set_defaults(run=run_remove, describe_stop=describe_remove_stop)
     add_selection_arguments(parser)
-    parser.add_argument("--note", default="", metavar="TEXT", help="why, for the log")
+    parser.add_argument(
+        "--dataset", default="", metavar="NAME", help="take only the episodes of this dataset"
+    )
+    parser.add_argument(
+        "--note", default="", metavar="TEXT", help="say why they go, which `ares undo --list` shows"
+    )
     parser.add_argument(
         "--purge",
         action="store_true",
@@ -44,13 +51,12 @@ def run_remove(args: argparse.Namespace) -> int:
 
     selection = parse_selection(args)
     if selection.is_empty:
-        raise RequestError("no episodes are named", "give ids, --where, --ids, --set or --dataset")
+        raise RequestError("no episodes are named", "give ids, a file of ids, --where or --dataset")
     workspace = open_workspace(args)
-    if _was_completed(workspace, args, selection):
+    was_done = _was_purged_before if args.purge else _was_completed
+    if was_done(workspace, args, selection):
         return 0
     select = purgeable_ids if args.purge else selected_ids
-    if args.purge and _was_purged_before(workspace, args, selection):
-        return 0
     with SelectedEpisodes(selection, select(workspace.stores, selection)) as selected:
         if not selected.count:
             raise RequestError("no episode is selected", "nothing was removed")
@@ -66,16 +72,10 @@ def run_remove(args: argparse.Namespace) -> int:
 
 
 def _was_completed(workspace: Workspace, args: argparse.Namespace, selection: EpisodeSelection) -> bool:
-    """Whether the same command was interrupted before and was completed now; then it is the answer."""
-    from ares.curation import completed_removal, hash_request, preview_removal
+    """Whether the same removal was interrupted before and was completed now; then it is the answer."""
+    from ares.curation import completed_removal, preview_removal
     from ares.store import StagedIds, read_action_members
 
-    if args.purge:
-        request = hash_request(selection)
-        done = next((report for report in args.completed_purges if report.request == request), None)
-        if done:
-            answer(args, done.to_json(), lambda: _purge_text(done))
-        return done is not None
     action = completed_removal(workspace.stores, selection, args.note)
     if action is None:
         return False
@@ -136,13 +136,10 @@ def _remove_selection(
 def _answer_removal(
     workspace: Workspace, args: argparse.Namespace, action: Action, preview: RemovalPreview
 ) -> None:
-    from ares.store import applied_action
-
-    is_pending = applied_action(workspace.stores.tables) < action.number
-    later = "; the job that writes now will show it when it ends" if is_pending else ""
-    document = {"action": action.to_json(), "pending": is_pending, **preview.to_json()}
-    text = f"removed {count_of(action.count, 'episode')}; `ares undo {action.number}` brings them back{later}"
-    answer(args, document, lambda: text)
+    pending = is_pending(workspace, action)
+    document = {"action": action.to_json(), "pending": pending, **preview.to_json()}
+    text = f"removed {count_of(action.count, 'episode')}; `ares undo {action.number}` brings them back"
+    answer(args, document, lambda: f"{text}{describe_pending(pending)}")
 
 
 def _purge_selection(
@@ -157,15 +154,9 @@ def _purge_selection(
 def _purge_lines(report: PurgeReport, preview: RemovalPreview) -> list[str]:
     """What was deleted, and each set and export that held some of it: what is shared is not called back."""
     return [
-        _purge_text(report),
+        f"deleted {count_of(report.episodes, 'episode')} for good: {count_of(report.annotations, 'annotation')}, "
+        f"{count_of(report.rows, 'row')} of tables, {count_of(report.files, 'folder')} of videos; "
+        "a hash of each identity is kept, so that it is refused when it comes again",
         *(f"  set {label} had {count} of them" for label, count in preview.sets.items()),
         *(f"  export {path} has {count} of them" for path, count in preview.exports.items()),
     ]
-
-
-def _purge_text(report: PurgeReport) -> str:
-    return (
-        f"deleted {count_of(report.episodes, 'episode')} for good: {count_of(report.annotations, 'annotation')}, "
-        f"{count_of(report.rows, 'row')} of tables, {count_of(report.files, 'folder')} of videos; "
-        "a hash of each identity is kept, so that it is refused when it comes again"
-    )

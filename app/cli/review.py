@@ -6,23 +6,26 @@ import argparse
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli.arguments import (
+from ares.console import count_of, showing_progress, visible, write_stderr
+from ares.errors import MediaError, RequestError
+from ares.settings import user_name
+from ares_app.cli.arguments import (
     add_selection_arguments,
     add_trust_argument,
     add_workspace_arguments,
     describe_uncounted,
-    episode_count,
     open_workspace,
     parse_selection,
 )
-from app.cli.output import Columns, answer, answer_list, answer_results
-from ares.console import count_of, visible, write_stderr
-from ares.errors import RequestError
+from ares_app.cli.output import Columns, answer, answer_list, answer_results
 
 if TYPE_CHECKING:
+    from webbrowser import BaseBrowser
+
     from ares.episode import Json
     from ares.review import Queue, QueueItem, ReviewQueue
     from ares.rubric import Criterion
@@ -34,10 +37,7 @@ _USUAL_NAME, _USUAL_ANNOTATOR = "review", "caption"
 _USUAL_QUESTION = "acceptable"
 # Of measurements; `ares.review` has them, too, and takes long to load for a help.
 _MEASURED_QUESTIONS = ("caption", "segment", "success", "instruction")
-_USUAL_KEYS = {"y": "met", "n": "unmet", "?": "unsure"}
-_SUCCESS_KEYS = {"y": "success", "n": "failure", "?": "unsure"}
-_UNDO, _GUIDELINE, _QUIT = "u", "g", "q"
-_GUIDELINE_KEY = f"{_GUIDELINE} guideline, "
+_QUIT = "q"
 _QUESTIONS = {
     "acceptable": "is the text true?",
     "success": "did the episode succeed?",
@@ -57,18 +57,19 @@ def add_review_arguments(parser: argparse.ArgumentParser) -> None:
     )
     listing = actions.add_parser("list", help="all queues; of a queue or a person the answers")
     listing.add_argument("name", nargs="?", default="", metavar="QUEUE", help="the answers of a queue")
+    listing.add_argument(
+        "--person", default="", metavar="NAME", help="list the answers of this person, of any queue or file"
+    )
     taking = actions.add_parser("import", help="store the answers of a file")
     giving = actions.add_parser("export", help="write the answers to a file")
     measure = actions.add_parser("measure", help="how many of the accepted captions of a dataset are true")
     _add_measure_arguments(measure)
     for action in (taking, giving):
         action.add_argument("file", type=Path, metavar="FILE", help=".csv or .jsonl")
+    giving.add_argument(
+        "name", nargs="?", default="", metavar="QUEUE", help="the answers of a queue (default: all)"
+    )
     add_trust_argument(taking)
-    giving.add_argument("--queue", default="", metavar="NAME", help="only the answers of a queue")
-    for action in (create, following, measure):
-        action.add_argument("--person", default="", metavar="NAME", help="who you are (default: the user)")
-    for action in (listing, giving):
-        action.add_argument("--person", default="", metavar="NAME", help="only the answers of a person")
     for action in (create, following, measure, listing, taking, giving):
         add_workspace_arguments(action, rows=action is listing)
 
@@ -79,8 +80,8 @@ def _add_measure_arguments(parser: argparse.ArgumentParser) -> None:
         "--question",
         default=_MEASURED_QUESTIONS[0],
         metavar="QUESTION",
-        choices=_MEASURED_QUESTIONS,
-        help=f"{', '.join(_MEASURED_QUESTIONS)} (default: {_MEASURED_QUESTIONS[0]})",
+        help=f"measure the truth of this: {', '.join(_MEASURED_QUESTIONS)}, or an attribute such as attr_lighting "
+        f"(default: {_MEASURED_QUESTIONS[0]})",
     )
     parser.add_argument(
         "--at-least",
@@ -91,43 +92,31 @@ def _add_measure_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_question_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="QUEUE", help="its name")
     parser.add_argument(
         "--question",
         default=_USUAL_QUESTION,
         metavar="QUESTION",
-        help="acceptable, success, instruction, or a criterion such as VERB (default: acceptable)",
+        help="ask this: acceptable (default), success, instruction, or a criterion such as VERB",
     )
     parser.add_argument(
         "--instructions",
         action="store_true",
-        help="ask about the instructions of the episodes that `ares check --instructions` named, and no other",
+        help="ask about the instructions of the episodes that `ares audit instructions` named, and no other",
     )
-
-
-def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="QUEUE", help="its name")
-    _add_question_arguments(parser)
     parser.add_argument(
         "--random",
         type=int,
         default=60,
         metavar="N",
-        help="items drawn at random (default: 60)",
+        help="draw so many items at random (default: 60)",
     )
     parser.add_argument(
-        "--repeat",
-        type=float,
-        default=0.1,
-        metavar="P",
-        help="share that two people are asked (default: 0.1)",
-    )
-    parser.add_argument("--seed", type=episode_count, default=1, metavar="N", help="of the draw (default: 1)")
-    parser.add_argument(
-        "--guideline", type=Path, metavar="FILE", help="text with examples, shown beside the question"
-    )
-    parser.add_argument(
-        "--annotator", default=_USUAL_ANNOTATOR, metavar="NAME", help="whose texts (default: caption)"
+        "--annotator",
+        default=_USUAL_ANNOTATOR,
+        metavar="NAME",
+        help="ask about texts of this annotator (default: caption)",
     )
     add_selection_arguments(parser)
 
@@ -159,10 +148,8 @@ def _create_queue(workspace: Workspace, args: argparse.Namespace) -> int:
     request = QueueRequest(
         name=args.name,
         question=args.question,
-        person=_person_name(args),
+        person=user_name(),
         random_items=args.random,
-        repeat=args.repeat,
-        seed=args.seed,
         guideline=_make_guideline(workspace, args),
         annotator=args.annotator,
     )
@@ -177,17 +164,16 @@ def _create_queue(workspace: Workspace, args: argparse.Namespace) -> int:
 def _describe_queue(queue: Queue) -> str:
     return (
         f"queue {queue.name}: {count_of(queue.items, 'item')}, "
-        f"{queue.doubled} for two people; `ares review next {shlex.quote(queue.name)}`"
+        f"{queue.doubled} for two people; `ares review next {shlex.quote(queue.name)}`, "
+        f"or /review?queue={queue.name} in `ares app`"
     )
 
 
 def _make_guideline(workspace: Workspace, args: argparse.Namespace) -> str:
-    """The text of the file that is named; else the usual one, below what the rubrics say of a criterion."""
-    from annotators.grade import load_rubric
-    from ares.review import read_guideline, usual_guideline
+    """The usual text, below what the rubrics say of a criterion."""
+    from ares.review import usual_guideline
+    from ares_annotators.grade import load_rubric
 
-    if args.guideline:
-        return read_guideline(args.guideline)
     settings = workspace.stores.settings
     usual = usual_guideline(settings, args.question)
     if settings.review_guideline or args.question == args.question.lower():
@@ -202,18 +188,12 @@ def _make_guideline(workspace: Workspace, args: argparse.Namespace) -> str:
 def _describe_criterion(criterion: Criterion) -> str:
     lines = [f"{criterion.id}: {criterion.text}"]
     lines += [f"- met: {criterion.passes}"] * bool(criterion.passes)
-    return "\n".join([*lines, *[f"- unmet: {criterion.fails}"] * bool(criterion.fails)])
-
-
-def _person_name(args: argparse.Namespace) -> str:
-    from ares.settings import user_name
-
-    return args.person.strip() or user_name()
+    return "\n".join([*lines, *[f"- not met: {criterion.fails}"] * bool(criterion.fails)])
 
 
 def _ask_questions(workspace: Workspace, args: argparse.Namespace) -> int:
     """Ask in the terminal until nothing is left; with --json only say what is next."""
-    queue, person = _find_queue(workspace, args), _person_name(args)
+    queue, person = _find_queue(workspace, args), user_name()
     if args.output == "json":
         item = queue.next(person)
         document = {"item": item.to_json() if item else None, "progress": queue.progress(person).to_json()}
@@ -222,27 +202,30 @@ def _ask_questions(workspace: Workspace, args: argparse.Namespace) -> int:
     write_stderr(*queue.queue.guideline.splitlines())
     item = queue.next(person)
     while item is not None:
-        write_stderr("", str(queue.progress(person)), *_item_lines(workspace, item, _GUIDELINE_KEY))
+        write_stderr("", queue.progress(person).describe_own(), *_item_lines(workspace, item))
         key = _read_key()
         if key in ("", _QUIT):
             break
         item = _react_to_key(queue, item, person, key)
     workspace.sync()
     progress = queue.progress(person)
-    end = "nothing is left for you" if item is None else "stopped"
-    answer(args, progress.to_json(), lambda: f"{end}: {progress}; yours: {progress.own}")
+    end = "stopped" if item else f"nothing is left for you{progress.describe_busy()}"
+    own = f"{progress.describe_own()}{progress.describe_verdicts()}"
+    answer(args, progress.to_json(), lambda: f"{end}: {progress}; {own}")
     return 0
 
 
 def _react_to_key(queue: ReviewQueue, item: QueueItem, person: str, key: str) -> QueueItem | None:
     """Store an answer, take one back or show the guideline; returns what is asked next."""
-    verdict = _keys_of(item).get(key)
+    from ares.review import HELP_KEY, UNDO_KEY
+
+    verdict = _verdict_of(item, key)
     if verdict:
         queue.answer(item, person, verdict)
         return queue.next(person)
-    if key == _UNDO:
+    if key == UNDO_KEY:
         return queue.undo(person) or item
-    if key == _GUIDELINE:
+    if key == HELP_KEY:
         write_stderr(*queue.queue.guideline.splitlines())
     return item
 
@@ -255,7 +238,7 @@ def _find_queue(workspace: Workspace, args: argparse.Namespace) -> ReviewQueue:
     if not args.name and not queues:
         new_queue = workspace.review.create(
             QueueRequest(
-                name=_USUAL_NAME, question="acceptable", person=_person_name(args), annotator=_USUAL_ANNOTATOR
+                name=_USUAL_NAME, question="acceptable", person=user_name(), annotator=_USUAL_ANNOTATOR
             )
         )
         write_stderr(_describe_queue(new_queue))
@@ -267,75 +250,93 @@ def _find_queue(workspace: Workspace, args: argparse.Namespace) -> ReviewQueue:
     return workspace.review.queue(args.name or queues[0].name)
 
 
-def _keys_of(item: QueueItem) -> dict[str, str]:
-    return _SUCCESS_KEYS if item.question == "success" else _USUAL_KEYS
+def _verdict_of(item: QueueItem, key: str) -> str:
+    """What a key answers; "" for another key."""
+    from ares.review import list_answer_keys
+
+    return next((answer.verdict for answer in list_answer_keys(item.question) if answer.key == key), "")
 
 
 def _measure_dataset(workspace: Workspace, args: argparse.Namespace) -> int:
     """Ask in the terminal until the share is shown; with --json only say what is known, and what is next."""
-    person = _person_name(args)
+    person = user_name()
     measurement = workspace.review.measure(args.dataset, args.question, at_least=args.at_least, person=person)
-    item = measurement.next()
-    if args.output != "json":
-        item = _ask_measured(workspace, measurement, item)
+    item = None
+    if args.output == "json":
+        item = measurement.next()
+    elif not measurement.progress.is_finished(args.at_least):
+        item = _ask_measured(workspace, measurement)
         workspace.sync()
     share = measurement.share
+    is_over = item or share.is_finished(args.at_least)
+    busy = "" if is_over else measurement.queue.progress(person).describe_busy()
     document: dict[str, Json] = {**share.to_json(), "item": item.to_json() if item else None}
-    answer(args, document, lambda: f"{args.dataset}: {share}")
+    answer(args, document, lambda: f"{args.dataset}: {share}{busy}")
     return 0
 
 
-def _ask_measured(workspace: Workspace, measurement: Measurement, item: QueueItem | None) -> QueueItem | None:
+def _ask_measured(workspace: Workspace, measurement: Measurement) -> QueueItem | None:
     """Ask until nothing is left or the person stops. Returns what was not answered."""
+    from ares.review import HELP_KEY, UNDO_KEY
+
+    if (browser := _find_browser()) is None:
+        name = measurement.drawing.queue.name
+        write_stderr(f"no clip can be opened here: start `ares app` and answer at /review?queue={name}")
+        return None
     shown: QueueItem | None = None
-    is_shown = True
+    item, is_shown = measurement.next(), False
     while item is not None:
         if item != shown:
-            could_show, is_shown = is_shown, _open_clips(measurement, item)
-            shown = item
-            if could_show and not is_shown:
-                write_stderr(
-                    "no clip can be opened here: answers are kept and do not count; the page Review shows clips"
-                )
+            shown, is_shown = item, _open_clips(browser, measurement, item)
+            if not is_shown:
+                write_stderr("no clip of this episode can be opened: the answer is kept and does not count")
         write_stderr("", *_item_lines(workspace, item))
         key = _read_key()
         if key in ("", _QUIT):
             break
-        if verdict := _keys_of(item).get(key):
+        if verdict := _verdict_of(item, key):
             measurement.answer(item, verdict, shown=is_shown)
             item = measurement.next()
-        elif key == _UNDO:
+        elif key == UNDO_KEY:
             item = measurement.undo() or item
+        elif key == HELP_KEY:
+            write_stderr(*measurement.queue.queue.guideline.splitlines())
     return item
 
 
-def _open_clips(measurement: Measurement, item: QueueItem) -> bool:
-    """Open the clips of an item in the browser of this machine. Returns whether there is one, and a clip."""
+def _find_browser() -> BaseBrowser | None:
+    """The browser of this machine; None where there is none, or a plain one in the terminal that shows no clip."""
     import webbrowser
 
-    from ares.errors import MediaError
+    with suppress(webbrowser.Error):
+        if type(browser := webbrowser.get()) is not webbrowser.GenericBrowser:
+            return browser
+    return None
 
+
+def _open_clips(browser: BaseBrowser, measurement: Measurement, item: QueueItem) -> bool:
+    """Open the clips of an item. Returns whether there is one."""
     try:
-        browser = webbrowser.get()
-        # A plain one is in the terminal, and shows no clip.
-        is_of_windows = type(browser) is not webbrowser.GenericBrowser
-        opened = [browser.open(path.as_uri()) for path in measurement.clips(item)] if is_of_windows else []
-    except (webbrowser.Error, MediaError):
+        opened = [browser.open(path.as_uri()) for path in measurement.clips(item)]
+    except MediaError:
         return False
     return any(opened)
 
 
-def _item_lines(workspace: Workspace, item: QueueItem, more_keys: str = "") -> Iterator[str]:
+def _item_lines(workspace: Workspace, item: QueueItem) -> Iterator[str]:
     """An item for the terminal: where the clip is, what is said, and the keys."""
+    from ares.review import HELP_KEY, UNDO_KEY, list_answer_keys
+
     episode = workspace.episodes[item.episode_id]
     yield f"episode {item.episode_id}, {item.start_seconds:.1f} to {item.stop_seconds:.1f} s"
     yield from (f"  {camera.name}: {camera.media.uri}" for camera in episode.cameras)
     if item.evidence:
         yield "  frames that decide: " + ", ".join(f"{second:.1f} s" for second in item.evidence)
     yield f"  {visible(item.text)}"
-    keys = ", ".join(f"{key} {verdict}" for key, verdict in _keys_of(item).items())
-    question = _QUESTIONS.get(item.question, f"is {item.question} met?")
-    yield f"{question} {keys}, {_UNDO} undo, {more_keys}{_QUIT} quit"
+    keys = ", ".join(f"{answer.key} {answer.label}" for answer in list_answer_keys(item.question))
+    attribute = "is this true?" if item.question.startswith("attr_") else ""
+    question = _QUESTIONS.get(item.question) or attribute or f"is {item.question} met?"
+    yield f"{question} {keys}, {UNDO_KEY} undo, {HELP_KEY} guideline, {_QUIT} quit"
 
 
 def _read_key() -> str:
@@ -351,7 +352,8 @@ def _read_key() -> str:
     before = termios.tcgetattr(descriptor)
     try:
         tty.setcbreak(descriptor)
-        return sys.stdin.read(1)
+        with showing_progress():  # a person thinks, and no step is slow
+            return sys.stdin.read(1)
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
@@ -390,7 +392,7 @@ def _import_file(workspace: Workspace, args: argparse.Namespace) -> int:
 
 
 def _export_file(workspace: Workspace, args: argparse.Namespace) -> int:
-    count = workspace.review.export_file(args.file, queue=args.queue, person=args.person)
+    count = workspace.review.export_file(args.file, queue=args.name)
     document = {"file": str(args.file), "answers": count}
     answer(args, document, lambda: f"wrote {count_of(count, 'answer')} to {args.file}")
     return 0

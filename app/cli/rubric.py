@@ -7,44 +7,26 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from app.cli.arguments import (
-    add_workspace_arguments,
-    episode_count,
-    open_workspace,
-    parse_torch_device,
-    parse_usd_amount,
-    seed_number,
-)
-from app.cli.errors import END_STATUSES, ExitStatus
-from app.cli.output import Block, OutputTable, answer, paragraphs
 from ares.console import count_of
+from ares_app.cli.arguments import (
+    add_workspace_arguments,
+    open_workspace,
+    parse_usd_amount,
+    parse_user_path,
+)
+from ares_app.cli.errors import END_STATUSES, ExitStatus
+from ares_app.cli.output import Block, OutputTable, answer, paragraphs
 
 if TYPE_CHECKING:
-    from annotators.grade import AttackedDataset, AttackQuote, AttackRun
-    from annotators.revise import RevisionQuote, RevisionRun
     from ares.statistics import PairedDifference
+    from ares.store import Stores
+    from ares_annotators.base import Options
+    from ares_annotators.grade import AttackedDataset, AttackRun
+    from ares_annotators.revise import RevisionRun
 
 
-def format_attack_quote(quote: AttackQuote) -> Iterator[Block]:
-    """What an attack would do and cost."""
-    cost = quote.cost
-    rows = [
-        ("judge", quote.judge),
-        ("episodes", quote.episodes),
-        ("controls", quote.controls),
-        ("calls", cost.calls),
-        ("tokens in", cost.tokens_in),
-        ("tokens out", cost.tokens_out),
-        ("usd", "unknown" if cost.usd is None else cost.usd),
-    ]
-    yield from paragraphs([OutputTable(rows), *_warning_lines(quote.warnings)])
-
-
-def _quote_document(quote: AttackQuote | RevisionQuote) -> dict[str, Any]:
-    """A quote with its calls, tokens and money beside what it is for."""
-    document = asdict(quote)
-    cost = document.pop("cost")
-    return {**document, **cost}
+# Most episodes of an attack.
+_ATTACKED_EPISODES = 60
 
 
 def format_attack_report(run: AttackRun) -> Iterator[Block]:
@@ -74,7 +56,7 @@ def _dataset_blocks(name: str, shown: AttackedDataset) -> list[Block]:
         (text, own.accepted, own.total, f"{own.bounds[0]:.3f}-{own.bounds[1]:.3f}")
         for text, own in counts.items()
     ]
-    return [f"{name}:", OutputTable(rows, ("text", "accepted", "of", "90 % interval"))]
+    return [f"{name}:", OutputTable(rows, ("text", "accepted", "of", "95 % interval"))]
 
 
 def _warning_lines(warnings: Iterable[str]) -> list[str]:
@@ -84,42 +66,39 @@ def _warning_lines(warnings: Iterable[str]) -> list[str]:
 def describe_difference(name: str, difference: PairedDifference) -> str:
     """A paired difference as one line."""
     return (
-        f"{name}: {difference.difference:+.3f}, "
-        f"95 % interval {difference.low:+.3f} to {difference.high:+.3f} by episode; "
-        f"only first {difference.only_first}, only second {difference.only_second}, "
-        f"p {difference.p_value:.3g} (McNemar, exact)"
+        f"{name}: {difference.difference:+.3f}; only first {difference.only_first}, "
+        f"only second {difference.only_second}, p {difference.p_value:.3g} (McNemar, exact)"
     )
 
 
-def add_judge_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the judge of a command."""
+def _add_paid_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the judge of a command, its episodes, and what it may cost."""
     parser.add_argument(
-        "--model", default="", metavar="SPEC", help="the judge (default: the configured judge)"
+        "--model", default="", metavar="SPEC", help="ask this judge (default: the configured judge)"
     )
-    parser.add_argument("--device", type=parse_torch_device, default="", metavar="D", help="torch device")
     parser.add_argument(
-        "--candidates",
+        "--options",
+        type=parse_user_path,
         default="",
         metavar="FILE",
-        help="phrases of a clip judge, the demo's, one a line",
+        help="read the judge's options from a file of `ares annotate grade --write-options FILE`",
     )
     parser.add_argument(
-        "--verbs", default="", metavar="FILE", help="YAML file of the verbs that an action may be"
+        "--where", default="", metavar="SQL", help="take only episodes that fulfil this filter"
+    )
+    parser.add_argument(
+        "--budget", type=parse_usd_amount, metavar="USD", help="stop before this much money is spent"
     )
 
 
-def format_revision_quote(quote: RevisionQuote) -> Iterator[Block]:
-    """What a revision would do and cost."""
-    rows = [
-        ("captions with a grade", quote.captions),
-        ("asked again", quote.refused),
-        ("hidden criteria", ", ".join(quote.hidden)),
-        ("calls", quote.cost.calls),
-        ("tokens in", quote.cost.tokens_in),
-        ("tokens out", quote.cost.tokens_out),
-        ("usd", "unknown" if quote.cost.usd is None else quote.cost.usd),
-    ]
-    yield from paragraphs([OutputTable(rows)])
+def _judge_options(args: argparse.Namespace, stores: Stores) -> Options:
+    """The judge that the arguments name. Raises RequestError for options that it does not have."""
+    from ares_annotators.base import Options
+    from ares_app.cli.option_models import read_annotator_options
+
+    _, in_file = read_annotator_options(args.options, ["grade"])
+    values = {name.partition(".")[2]: value for name, value in in_file.items()}
+    return Options(settings=stores.settings, model=args.model, values={**values, "rubric": args.rubric})
 
 
 def format_revision_report(run: RevisionRun) -> Iterator[Block]:
@@ -145,47 +124,17 @@ def format_revision_report(run: RevisionRun) -> Iterator[Block]:
     )
 
 
-def _add_revise_arguments(parser: argparse.ArgumentParser) -> None:
-    add_judge_arguments(parser)
-    parser.add_argument(
-        "--captions",
-        default="",
-        metavar="PRODUCER",
-        help="producer of the captions to revise (default: the only one)",
-    )
-    parser.add_argument(
-        "--captioner",
-        default="",
-        metavar="SPEC",
-        help="the model that wrote them (default: the configured captioner)",
-    )
-    parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
-    parser.add_argument("--limit", type=episode_count, metavar="N", help="at most N captions")
-    parser.add_argument(
-        "--budget", type=parse_usd_amount, metavar="USD", help="stop before this much money is spent"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done and cost")
-
-
 def _revise_captions(args: argparse.Namespace) -> int:
-    from annotators.base import Options
-    from annotators.revise import RevisionRequest, quote_revision, run_revision
+    from ares_annotators.revise import RevisionRequest, run_revision
 
     stores = open_workspace(args).stores
-    values = {"candidates": args.candidates, "verbs": args.verbs}
-    options = Options(settings=stores.settings, model=args.model, device=args.device, values=values)
+    options = _judge_options(args, stores)
     request = RevisionRequest(
         rubric=args.rubric,
         captions=args.captions,
-        captioner=args.captioner,
         where=args.where,
-        limit=args.limit,
         budget_usd=args.budget,
     )
-    if args.dry_run:
-        quote = quote_revision(stores, options, request)
-        answer(args, _quote_document(quote), lambda: format_revision_quote(quote))
-        return 0
     run = run_revision(stores, options, request)
     answer(args, asdict(run), lambda: format_revision_report(run))
     return END_STATUSES.get(run.ended_by, ExitStatus.DONE)
@@ -206,29 +155,14 @@ def add_rubric_arguments(parser: argparse.ArgumentParser) -> None:
             "rubric", nargs="?", default="caption", metavar="RUBRIC", help="a shipped name or a YAML file"
         )
         add_workspace_arguments(action)
-    _add_attack_arguments(attack)
-    _add_revise_arguments(revise)
-
-
-def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
-    add_judge_arguments(parser)
-    parser.add_argument(
-        "--truth",
+    for action in (attack, revise):
+        _add_paid_arguments(action)
+    revise.add_argument(
+        "--captions",
         default="",
-        metavar="COLUMN",
-        help="text column with true captions (default: the instruction, with the outcome in `success`)",
+        metavar="PRODUCER",
+        help="revise the captions of this producer (default: the only one)",
     )
-    parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
-    parser.add_argument(
-        "--episodes", type=episode_count, default=60, metavar="N", help="most episodes (default 60)"
-    )
-    parser.add_argument(
-        "--seed", type=seed_number, default=0, metavar="N", help="of the sample and of the texts (default 0)"
-    )
-    parser.add_argument(
-        "--budget", type=parse_usd_amount, metavar="USD", help="stop before this much money is spent"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done and cost")
 
 
 def run_rubric(args: argparse.Namespace) -> int:
@@ -241,7 +175,7 @@ def run_rubric(args: argparse.Namespace) -> int:
 
 
 def _show_or_check_rubric(args: argparse.Namespace) -> int:
-    from annotators.grade import load_rubric
+    from ares_annotators.grade import load_rubric
 
     rubric = load_rubric(args.rubric)
     document: dict[str, Any] = {**rubric.model_dump(mode="json"), "hash": rubric.hash}
@@ -260,23 +194,11 @@ def _show_or_check_rubric(args: argparse.Namespace) -> int:
 
 
 def _attack_judge(args: argparse.Namespace) -> int:
-    from annotators.base import Options
-    from annotators.grade import AttackRequest, quote_attack, run_attack
+    from ares_annotators.grade import AttackRequest, run_attack
 
     stores = open_workspace(args).stores
-    values = {"rubric": args.rubric, "candidates": args.candidates, "verbs": args.verbs}
-    options = Options(settings=stores.settings, model=args.model, device=args.device, values=values)
-    request = AttackRequest(
-        truth=args.truth,
-        where=args.where,
-        episodes=args.episodes,
-        seed=args.seed,
-        budget_usd=args.budget,
-    )
-    if args.dry_run:
-        quote = quote_attack(stores, options, request)
-        answer(args, _quote_document(quote), lambda: format_attack_quote(quote))
-        return 0
-    attack = run_attack(stores, options, request, lambda done, total: None)
+    options = _judge_options(args, stores)
+    request = AttackRequest(where=args.where, episodes=_ATTACKED_EPISODES, seed=0, budget_usd=args.budget)
+    attack = run_attack(stores, options, request)
     answer(args, asdict(attack), lambda: format_attack_report(attack))
     return 1 if attack.broken else 0

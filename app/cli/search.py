@@ -8,18 +8,18 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from app.cli.arguments import (
+from ares.console import count_of, print_message
+from ares.errors import RequestError
+from ares.process_tuning import hide_pandas_from_pyarrow
+from ares_app.cli.arguments import (
     add_min_score_argument,
     add_query_arguments,
     add_workspace_arguments,
     episode_count,
     open_workspace,
 )
-from app.cli.episode_columns import COLUMNS_OPTION, SEGMENT_COLUMNS, SHOWN_UNDER, read_columns
-from app.cli.output import Columns, OutputTable, answer, make_table
-from ares.console import print_message
-from ares.errors import RequestError
-from ares.process_tuning import hide_pandas_from_pyarrow
+from ares_app.cli.episode_columns import COLUMNS_OPTION, SEGMENT_COLUMNS, SHOWN_UNDER, read_columns
+from ares_app.cli.output import Columns, OutputTable, answer, make_table
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -32,7 +32,9 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_search)
     parser.add_argument("text", nargs="?", default="", metavar="TEXT", help="words that describe the moment")
     add_query_arguments(parser)
-    parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
+    parser.add_argument(
+        "--where", default="", metavar="SQL", help="search only episodes that fulfil this filter"
+    )
     parser.add_argument(
         "--segments",
         action="store_true",
@@ -43,11 +45,13 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         type=episode_count,
         default=20,
         metavar="N",
-        help="most episodes or segments in the answer (default 20)",
+        help="show at most N episodes or segments (default: 20)",
     )
     add_min_score_argument(parser)
     parser.add_argument(
-        "--copies", action="store_true", help="all episodes of equal content (default: one of each content)"
+        "--copies",
+        action="store_true",
+        help="show all episodes of equal content (default: one of each content)",
     )
     parser.add_argument("--columns", **COLUMNS_OPTION)
     add_workspace_arguments(parser, rows=True)
@@ -62,7 +66,10 @@ def run_search(args: argparse.Namespace) -> int:
     documents: list[dict[str, Json]] = [
         hit.to_json() | {name: values.get(hit.episode_id) for name, values in columns.items()} for hit in hits
     ]
-    answer(args, documents, lambda: _hit_table(hits, columns) if hits else "nothing found", documents)
+    rows = documents
+    if columns and args.output == "csv" and _has_only_filter(args):  # nothing ranks: what was named says all
+        rows = [{name: row[name] for name in ("episode_id", *columns)} for row in documents]
+    answer(args, documents, lambda: _hit_table(hits, columns) if hits else "nothing found", rows)
     _warn_of_weak_hits(hits)
     return 0
 
@@ -112,7 +119,13 @@ def _list_filtered_episodes(args: argparse.Namespace) -> Sequence[Hit]:
     from ares.search import list_episodes
 
     workspace = open_workspace(args)
-    return list_episodes(workspace.stores, _filter_copies(args, workspace), args.limit)
+    where = _filter_copies(args, workspace)
+    hits = list_episodes(workspace.stores, where, args.limit)
+    if args.output == "text" and len(hits) == args.limit:
+        total = workspace.stores.tables.episodes.count(where)
+        if total > len(hits):
+            print_message(f"{len(hits)} of {count_of(total, 'episode')}; --limit N shows more")
+    return hits
 
 
 def _filter_copies(args: argparse.Namespace, workspace: Workspace) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from app.cli.arguments import (
+from ares.console import count_are, count_of, visible, write_stderr
+from ares.episode import Span
+from ares.errors import RequestError
+from ares_app.cli.arguments import (
+    add_id_arguments,
     add_min_score_argument,
     add_query_arguments,
     add_trust_argument,
@@ -17,11 +21,12 @@ from app.cli.arguments import (
     describe_uncounted,
     episode_count,
     open_workspace,
+    read_named_ids,
 )
-from app.cli.episode_columns import COLUMNS_OPTION, answer_members
-from app.cli.errors import ExitStatus
-from app.cli.output import Columns, answer, answer_list
-from app.cli.set_composition import (
+from ares_app.cli.episode_columns import COLUMNS_OPTION, answer_members
+from ares_app.cli.errors import ExitStatus
+from ares_app.cli.output import Columns, answer, answer_list
+from ares_app.cli.set_composition import (
     ActionParser,
     Subparsers,
     add_composition_actions,
@@ -31,9 +36,6 @@ from app.cli.set_composition import (
     describe_composition,
     selected_conditions,
 )
-from ares.console import count_are, count_of, visible, write_stderr
-from ares.episode import Span
-from ares.errors import RequestError
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -63,15 +65,20 @@ def add_set_arguments(parser: argparse.ArgumentParser) -> None:
         "--export",
         default="",
         metavar="FOLDER",
-        help="the export that is to be made again (default: the newest one of the set that is still there)",
+        help="let the card make this export again (default: the newest one of the set that is still there)",
     )
     rebuild = actions.add_parser("rebuild", help="make the set of a card, and its export, in a new workspace")
     rebuild.add_argument("file", metavar="CARD")
+    rebuild.add_argument("sources", nargs="+", metavar="FOLDER", help="where its sources lie, at any depth")
     rebuild.add_argument(
-        "--sources", nargs="+", required=True, metavar="FOLDER", help="where its sources lie, at any depth"
+        "--export", default="", metavar="DEST", help="also write its export to this new folder"
     )
-    rebuild.add_argument("--export", default="", metavar="DEST", help="write the export of the card, too")
     add_trust_argument(rebuild)
+    rebuild.add_argument(
+        "--accept-texts",
+        action="store_true",
+        help="make the set although members have other instructions or captions than when the card was written",
+    )
     diff = actions.add_parser("diff", help="what two sets have and have not in common")
     diff.add_argument("a", metavar="A")
     diff.add_argument("b", metavar="B")
@@ -105,33 +112,30 @@ def _add_change_actions(actions: Subparsers) -> list[ActionParser]:
 
 def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME")
-    parser.add_argument("--where", default="", metavar="SQL", help="episodes that fulfil this filter")
+    add_id_arguments(parser)
+    parser.add_argument(
+        "--where", default="", metavar="SQL", help="take the episodes that fulfil this filter"
+    )
     parser.add_argument(
         "--segments",
         action="store_true",
-        help="members are the spans of segments; --where is then over the columns of segments, --search over texts",
+        help="take spans of segments as members; --where is then over the columns of segments, --search over texts",
     )
     parser.add_argument(
-        "--search", default="", metavar="TEXT", help="the best --limit episodes for this text"
+        "--search", default="", metavar="TEXT", help="take the best --limit episodes for this text"
     )
     add_query_arguments(parser)
-    parser.add_argument("--set", default="", metavar="SET", help="the members of another set")
-    parser.add_argument("--ids", default="", metavar="FILE", help="episode ids, one a line")
+    parser.add_argument("--set", default="", metavar="SET", help="take only members of another set")
     parser.add_argument(
-        "--limit", type=episode_count, metavar="N", help="at most N episodes (of a search: 100)"
+        "--limit", type=episode_count, metavar="N", help="take at most N episodes (of a search: 100)"
     )
     add_min_score_argument(parser)
     parser.add_argument(
         "--min-precision",
         type=float,
         metavar="P",
-        help="only accepted captions that people have measured, in datasets of which at least this share is true: "
+        help="take only accepted captions that people have measured, in datasets of which this share is true: "
         "`ares review measure DATASET`",
-    )
-    parser.add_argument(
-        "--refuted",
-        action="store_true",
-        help="with --min-precision, also captions of a judge that was refuted",
     )
     add_composition_options(parser)
 
@@ -149,7 +153,9 @@ def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:
     if composes_set(args):
         episode_set, composed = compose_set(workspace, args)
     else:
-        episode_set = _freeze_spans(workspace, args) if args.segments else _freeze_episodes(workspace, args)
+        episode_set = _create_spans(workspace, args) if args.segments else _create_episodes(workspace, args)
+    if args.search and not (args.segments or args.limit or args.min_score):
+        _warn_of_whole_search(workspace, args.where, episode_set.episodes)
     clashes = workspace.sets.clashes(episode_set)
     for clash in clashes:
         write_stderr(f"ares set create: warning: {clash}; {clash.remedy}")
@@ -158,27 +164,34 @@ def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:
     answer(args, document, lambda: f"set {episode_set.label}: {_describe_size(episode_set)}{more}")
 
 
+def _warn_of_whole_search(workspace: Workspace, where: str, count: int) -> None:
+    """Say that a search has left nothing out: it ranks every episode, whatever the text."""
+    candidates = workspace.episodes.where(where) if where else workspace.episodes
+    if count == len(candidates):
+        advice = "--min-score auto takes those that are like the text, --limit N the best"
+        write_stderr(f"ares set create: warning: the search has left out none of {count}; {advice}")
+
+
 def _describe_size(episode_set: StoredSet) -> str:
     """For example "9 episodes", or "12 spans of 5 episodes"."""
     spans = "" if episode_set.num_spans is None else f"{count_of(episode_set.num_spans, 'span')} of "
     return f"{spans}{count_of(episode_set.episodes, 'episode')}"
 
 
-def _freeze_episodes(workspace: Workspace, args: argparse.Namespace) -> StoredSet:
+def _create_episodes(workspace: Workspace, args: argparse.Namespace) -> StoredSet:
     return workspace.sets.create(
         args.name,
-        Path(args.ids) if args.ids else None,
+        read_named_ids(args) or None,
         min_precision=args.min_precision,
-        refuted=args.refuted,
         **selected_conditions(args),
     )
 
 
-def _freeze_spans(workspace: Workspace, args: argparse.Namespace) -> StoredSet:
+def _create_spans(workspace: Workspace, args: argparse.Namespace) -> StoredSet:
     """Freeze the spans of segments. Raises RequestError for ways to compare, as `ares search --segments` does."""
-    ways = [name for name in ("image", "like", "by", "min_score", "ids", "set") if getattr(args, name)]
-    if ways:
-        option = f"--{ways[0].replace('_', '-')}"
+    ways = [name for name in ("image", "like", "by", "min_score", "set") if getattr(args, name)]
+    if ways or args.episodes:
+        option = f"--{ways[0].replace('_', '-')}" if ways else args.episodes[0]
         raise RequestError("segments are found by words and --where", f"leave out {option}, or --segments")
     return workspace.sets.create_spans(args.name, where=args.where, search=args.search, limit=args.limit)
 
@@ -224,24 +237,20 @@ def _show_set(workspace: Workspace, args: argparse.Namespace) -> None:
     if losses and args.output == "table":
         write_stderr(f"ares set show: {episode_set.label}: {_describe_size(episode_set)}, {losses}")
     measured = episode_set.measured
+    more = {"measured": measured} if measured else {}
     if args.output == "table":
         write_stderr(*(f"ares set show: {line}" for line in describe_measured_lines(measured)))
     if episode_set.num_spans is not None:
-        _show_spans(args, episode_set, removed)
+        _show_spans(args, episode_set, {"removed": removed, **more})
         return
-    document = {
-        **episode_set.to_json(),
-        "removed": removed,
-        **({"measured": measured} if measured else {}),
-        "episode_ids": episode_set.ids(),
-    }
+    document = {**episode_set.to_json(), "removed": removed, **more, "episode_ids": episode_set.ids()}
     answer_members(args, document, ({"episode_id": id} for id in episode_set.ids()), episode_set.ids)
 
 
-def _show_spans(args: argparse.Namespace, episode_set: StoredSet, removed: int) -> None:
+def _show_spans(args: argparse.Namespace, episode_set: StoredSet, more: Mapping[str, Any]) -> None:
     """Print the spans of a set, one a line."""
     spans = (span.to_json() for span in episode_set.spans)
-    document = {**episode_set.to_json(), "removed": removed, "members": spans}
+    document = {**episode_set.to_json(), **more, "members": spans}
     lines = (
         f"{span.episode_id} {span.start_seconds:.3f} {span.stop_seconds:.3f} {' '.join(span.text.split())}".rstrip()
         for span in episode_set.spans
@@ -280,7 +289,11 @@ def _write_set_lock(workspace: Workspace, args: argparse.Namespace) -> None:
 def _rebuild_set(workspace: Workspace, args: argparse.Namespace) -> int:
     """Make the set of a card. Returns 1 when anything is not as the card says."""
     report = workspace.sets.rebuild(
-        args.file, args.sources, args.export, trust_answers_of=args.trust_answers_of
+        args.file,
+        args.sources,
+        args.export,
+        trust_answers_of=args.trust_answers_of,
+        accept_texts=args.accept_texts,
     )
     outcome = (
         f"set {report.set}: {count_of(report.episodes, 'episode')}" if report.set else "the set was not made"
@@ -291,17 +304,25 @@ def _rebuild_set(workspace: Workspace, args: argparse.Namespace) -> int:
         *describe_uncounted(report.uncounted),
         *(f"differs: {visible(str(difference))}" for difference in report.differences),
     ]
+    if any(difference.kind == "text" for difference in report.differences):
+        lines.append(
+            "say which texts it shall have: --trust-answers-of NAME, or --accept-texts for those here"
+        )
     if report.differences and report.versions[0] != report.versions[1]:
         lines.append(f"the card is of ARES {report.versions[0]}, this is {report.versions[1]}")
     answer(args, report.to_json(), lambda: lines)
     return ExitStatus.ITEMS_FAILED if report.differences else ExitStatus.DONE
 
 
-def _delete_set(workspace: Workspace, args: argparse.Namespace) -> None:
+def _delete_set(workspace: Workspace, args: argparse.Namespace) -> int:
+    """Delete a set, after a question. Returns 1 where the answer is no, as `ares remove` does."""
     labels = [selection.label for selection in workspace.sets.select(args.name)]
-    if ask_for_confirmation(args, f"delete {', '.join(labels)}? its episodes stay"):
-        action = workspace.sets.delete(args.name)
-        _answer_action(args, action, f"deleted {', '.join(labels)}")
+    if not ask_for_confirmation(args, f"delete {', '.join(labels)}? its episodes stay"):
+        write_stderr("nothing was deleted")
+        return ExitStatus.ITEMS_FAILED
+    action = workspace.sets.delete(args.name)
+    _answer_action(args, action, f"deleted {', '.join(labels)}")
+    return ExitStatus.DONE
 
 
 def _rename_set(workspace: Workspace, args: argparse.Namespace) -> None:

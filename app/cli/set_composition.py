@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from app.cli.arguments import seed_number
-from app.cli.output import Block, OutputTable, answer
 from ares.console import count_are, count_of
+from ares.curation import parse_shares
 from ares.errors import RequestError
+from ares_app.cli.arguments import read_named_ids, seed_number
+from ares_app.cli.output import Block, OutputTable, answer
 
 if TYPE_CHECKING:
     from ares.curation import ComposedSelection, Controls, SetOperation, SplitPlan
@@ -44,16 +45,18 @@ def add_composition_options(parser: argparse.ArgumentParser) -> None:
         type=_parse_names,
         default=(),
         metavar="NAMES",
-        help="kinds of episodes by these values, such as task,robot; for --floor and --cap",
+        help="tell kinds of episodes by these values, such as task,robot, for --floor and --cap",
     )
     group.add_argument("--floor", type=int, metavar="N", help="leave out kinds with fewer episodes")
-    group.add_argument("--cap", type=int, metavar="N", help="at most N episodes of a kind, drawn by --seed")
+    group.add_argument(
+        "--cap", type=int, metavar="N", help="keep at most N episodes of a kind, drawn by --seed"
+    )
     group.add_argument(
         "--share",
         type=_parse_shares,
         default={},
         metavar="SHARES",
-        help="shares of datasets, such as bridge=.6,droid=.4: as many as the scarcest allows",
+        help="mix datasets by these shares, such as bridge=.6,droid=.4: as many as the scarcest allows",
     )
     _add_seed_option(group)
     group.add_argument(
@@ -67,14 +70,18 @@ def add_composition_actions(actions: Subparsers) -> list[ActionParser]:
     split.add_argument("name", metavar="NAME")
     for part in _PARTS:
         split.add_argument(
-            f"--{part}", type=float, default=0.0, metavar="SHARE", help=f"share of NAME-{part}"
+            f"--{part}",
+            type=float,
+            default=0.0,
+            metavar="SHARE",
+            help=f"freeze this share of it as NAME-{part}",
         )
     split.add_argument(
         "--by",
         type=_parse_names,
         default=(),
         metavar="NAMES",
-        help="no value of these is in two parts: task, scene, operator, day, columns or keys of the metadata",
+        help="let no value of these be in two parts: task, scene, operator, day, columns or keys of the metadata",
     )
     split.add_argument(
         "--fresh", action="store_true", help="draw all sides again (default: what has a side keeps it)"
@@ -93,18 +100,11 @@ def add_composition_actions(actions: Subparsers) -> list[ActionParser]:
         combinations.append(combination)
     overlap = actions.add_parser("overlap", help="ids and copies that a set shares with another or a dataset")
     overlap.add_argument("name", metavar="NAME")
-    overlap.add_argument("--against", required=True, metavar="SET|DATASET")
+    overlap.add_argument("against", metavar="SET|DATASET", help="what it is compared with")
     controls = actions.add_parser(
         "controls", help="two control sets: at random, and alike but for the selection"
     )
     controls.add_argument("name", metavar="NAME")
-    controls.add_argument(
-        "--where",
-        default="",
-        metavar="SQL",
-        help="episodes to draw from (default: the datasets of the members)",
-    )
-    _add_seed_option(controls)
     return [
         (split, _split_set),
         *((combination, _combine_sets) for combination in combinations),
@@ -122,7 +122,11 @@ _OPERATIONS: dict[SetOperation, str] = {
 
 def _add_seed_option(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
-        "--seed", type=seed_number, default=0, metavar="N", help="of what is drawn (default: 0)"
+        "--seed",
+        type=seed_number,
+        default=0,
+        metavar="N",
+        help="draw other episodes by another number (default: 0)",
     )
 
 
@@ -135,18 +139,10 @@ def _parse_names(text: str) -> tuple[str, ...]:
 
 
 def _parse_shares(text: str) -> dict[str, float]:
-    """Shares by name: "bridge=.6,droid=.4"."""
-    shares: dict[str, float] = {}
-    for pair in text.split(","):
-        name, _, number = pair.rpartition("=")
-        try:
-            share = float(number)
-        except ValueError:
-            share = -1.0
-        if not name.strip() or not 0 < share <= 1 or name.strip() in shares:
-            raise argparse.ArgumentTypeError(f"{text!r} are no shares; give for example bridge=.6,droid=.4")
-        shares[name.strip()] = share
-    return shares
+    try:
+        return parse_shares(text)
+    except RequestError as error:
+        raise argparse.ArgumentTypeError(f"{error.reason}; {error.detail}") from None
 
 
 def selected_conditions(args: argparse.Namespace) -> SelectionOptions:
@@ -174,7 +170,7 @@ def compose_set(workspace: Workspace, args: argparse.Namespace) -> tuple[StoredS
     """Freeze what the rules of the arguments leave, and write the file of reasons."""
     episode_set, composed = workspace.sets.compose(
         args.name,
-        Path(args.ids) if args.ids else None,
+        read_named_ids(args) or None,
         dedupe=args.dedupe,
         balance=args.balance,
         floor=args.floor,
@@ -271,27 +267,17 @@ def _show_overlap(workspace: Workspace, args: argparse.Namespace) -> None:
 
 
 def _make_controls(workspace: Workspace, args: argparse.Namespace) -> None:
-    """Freeze two control sets and print how alike they are."""
-    frozen, controls = workspace.sets.controls(args.name, where=args.where, seed=args.seed)
+    """Freeze two control sets and print how they were drawn."""
+    frozen, controls = workspace.sets.controls(args.name)
     sets = {kind: episode_set.to_json() for kind, episode_set in frozen.items()}
     answer(args, {**controls.to_json(), "sets": sets}, lambda: _describe_controls(frozen, controls))
 
 
 def _describe_controls(frozen: Mapping[str, StoredSet], controls: Controls) -> list[Block]:
     sizes = ", ".join(f"{episode_set.label} of {episode_set.size}" for episode_set in frozen.values())
-    rows = [
-        (
-            row.name,
-            row.selection,
-            *(value for kind in frozen for value in (row.controls[kind], row.differences[kind])),
-        )
-        for row in controls.balance
-    ]
-    header = ("", "set", *(name for kind in frozen for name in (kind, "difference")))
     return [
         f"{sizes}, drawn from {controls.pool} of {controls.source}; "
         f"{controls.overlap} of the random ones are in the set; "
         f"{count_of(controls.unmatched, 'member')} without a match in task, outcome and length"
         + (f"; {count_of(controls.copies, 'copy', 'copies')} left out" if controls.copies else ""),
-        OutputTable(rows, header),
     ]

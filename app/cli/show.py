@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from app.cli.arguments import add_workspace_arguments, open_workspace
-from app.cli.episode_columns import COLUMNS_OPTION, SEGMENT_COLUMNS, read_columns
-from app.cli.output import Block, OutputTable, answer, make_table, paragraphs
 from ares.console import count_of
 from ares.errors import RequestError, UnknownEpisode
 from ares.workspace import describe_grade
+from ares_app.cli.arguments import add_workspace_arguments, open_workspace
+from ares_app.cli.episode_columns import COLUMNS_OPTION, SEGMENT_COLUMNS, read_columns
+from ares_app.cli.output import Block, OutputTable, answer, make_table, paragraphs
 
 if TYPE_CHECKING:
     from ares.workspace import DatasetSheet, Workspace

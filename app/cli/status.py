@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from app.cli.arguments import (
-    add_workspace_arguments,
-    describe_uncounted,
-    open_workspace,
-)
-from app.cli.output import Block, Columns, OutputTable, answer, answer_list, make_table, paragraphs
 from ares.console import count_of
 from ares.errors import RequestError
 from ares.rubric import describe_tripwire
 from ares.workspace import producers_to_json
+from ares_app.cli.arguments import (
+    add_workspace_arguments,
+    describe_uncounted,
+    open_workspace,
+)
+from ares_app.cli.output import Block, Columns, OutputTable, answer, answer_list, make_table, paragraphs
 
 if TYPE_CHECKING:
     from ares.doctor import Finding
@@ -29,30 +29,25 @@ def add_status_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--coverage",
         action="store_true",
-        help="how many episodes of each dataset are declared, and stored whole",
-    )
-    parser.add_argument(
-        "--strict-coverage",
-        action="store_true",
-        help="the same, and exit status 1 where a dataset is not stored whole",
+        help="only say how many episodes of each dataset are declared and stored; exit status 1 where one is not whole",
     )
     add_workspace_arguments(parser)
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print counts of episodes, annotations, sets and table rows, and failures by reason."""
-    if args.coverage or args.strict_coverage:
+    """Print counts of episodes, annotations, sets and table rows, and failures by reason, or what each dataset has."""
+    if args.coverage:
         rows = open_workspace(args).coverage()
         columns: Columns = {name: partial(_coverage_cell, name) for name in _COVERAGE_COLUMNS}
         document: dict[str, Any] = {"datasets": [row.to_json() for row in rows]}
         answer(args, document, lambda: make_table(columns, rows) if rows else "no datasets")
-        return int(args.strict_coverage and not all(row.is_whole for row in rows))
+        return int(not all(row.is_whole for row in rows))
     document = open_workspace(args).status().to_json()
     answer(args, document, lambda: _status_blocks(document))
     return 0
 
 
-_COVERAGE_COLUMNS = ("dataset", "declared", "listed", "kept", "incomplete", "failed")
+_COVERAGE_COLUMNS = ("dataset", "declared", "listed", "kept", "removed", "incomplete", "failed")
 
 
 def _coverage_cell(name: str, row: DatasetCoverage) -> object:
@@ -66,7 +61,9 @@ def add_statistics_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "by", metavar="NAME", help="task, robot, operator, scene, day, a column, or a key of the metadata"
     )
-    parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
+    parser.add_argument(
+        "--where", default="", metavar="SQL", help="count only episodes that fulfil this filter"
+    )
     add_workspace_arguments(parser, rows=True)
 
 
@@ -86,10 +83,6 @@ def _status_blocks(document: dict[str, Any]) -> Iterator[Block]:
     failures = [tuple(row.values()) for row in document["failures"]]
     tables = (
         OutputTable(list(document["datasets"].items()), ("dataset", "episodes")),
-        OutputTable(
-            [_clock_row(name, clock) for name, clock in document["clocks"].items()],
-            ("stamps of another rate", "episodes", "claimed", "by the stamps, used"),
-        ),
         _counts_table("annotation", document["annotations"], ("done", "missing", "failed")),
         OutputTable(_empty_rows(document["empty_columns"]), ("annotator", "episodes", "left empty")),
         _producers_table(document["makers"]),
@@ -126,15 +119,6 @@ def _empty_rows(empty_columns: dict[str, dict[str, int]]) -> list[tuple[str, int
     return [
         (name, count, reason) for name, reasons in empty_columns.items() for reason, count in reasons.items()
     ]
-
-
-def _clock_row(name: str, clock: dict[str, Any]) -> tuple[str, int, str, str]:
-    return name, clock["episodes"], _rate_range(*clock["claimed_hz"]), _rate_range(*clock["measured_hz"])
-
-
-def _rate_range(low: float, high: float) -> str:
-    texts = dict.fromkeys((f"{low:.4g}", f"{high:.4g}"))
-    return f"{' to '.join(texts)} Hz"
 
 
 def _counts_table(label: str, counts_by_name: dict[str, Any], keys: tuple[str, ...]) -> OutputTable:
@@ -250,12 +234,12 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="OLD=NEW",
-        help="source files under the folder or URL OLD are under NEW now; may be given several times",
+        help="say that source files under the folder or URL OLD are under NEW now; may be given several times",
     )
     parser.add_argument(
         "--environment",
         action="store_true",
-        help="tell what this machine offers: Python, extras, GPU, disk, codecs, network; opens no workspace",
+        help="tell what this machine offers: Python, extras, GPU, codecs, settings; opens no workspace",
     )
     add_workspace_arguments(parser, rows=True)
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from app.cli.arguments import (
-    add_min_score_argument,
+from ares.console import count_of
+from ares_app.cli.arguments import (
     add_selection_arguments,
     add_workspace_arguments,
-    episode_count,
+    describe_pending,
+    is_pending,
     open_workspace,
     parse_selection,
 )
-from app.cli.output import answer, answer_results
-from ares.console import count_of
+from ares_app.cli.output import answer, answer_results
 
 if TYPE_CHECKING:
     from ares.jobs import EpisodeSelection
@@ -30,13 +30,6 @@ def add_tag_arguments(parser: argparse.ArgumentParser) -> None:
     for action in (add, remove):
         action.add_argument("tag", metavar="TAG")
         add_selection_arguments(action)
-        action.add_argument(
-            "--search", default="", metavar="TEXT", help="the best --limit episodes for this text"
-        )
-        action.add_argument(
-            "--limit", type=episode_count, metavar="N", help="at most N episodes (of a search: 100)"
-        )
-        add_min_score_argument(action)
     listing = actions.add_parser("list", help="all tags, with who changed each last")
     for action in (add, remove, listing):
         add_workspace_arguments(action, rows=action is listing)
@@ -54,17 +47,15 @@ def run_tag(args: argparse.Namespace) -> int:
 
 def _change_tag(workspace: Workspace, args: argparse.Namespace) -> None:
     from ares.curation import add_tag, remove_tag, select_episodes
-    from ares.store import applied_action
 
     stores, change = workspace.stores, add_tag if args.action == "add" else remove_tag
     with select_episodes(stores, _tag_selection(workspace, args)) as selected:
         action = change(stores, args.tag, selected)
-    is_pending = applied_action(stores.tables) < action.number
-    later = "; the job that writes now will show it when it ends" if is_pending else ""
+    pending = is_pending(workspace, action)
     verb = "added to" if args.action == "add" else "removed from"
     episodes = count_of(action.count, "episode")
-    text = f"tag {args.tag} {verb} {episodes}; `ares undo {action.number}` takes it back{later}"
-    answer(args, {**action.to_json(), "pending": is_pending}, lambda: text)
+    text = f"tag {args.tag} {verb} {episodes}; `ares undo {action.number}` takes it back{describe_pending(pending)}"
+    answer(args, {**action.to_json(), "pending": pending}, lambda: text)
 
 
 def _tag_selection(workspace: Workspace, args: argparse.Namespace) -> EpisodeSelection:
@@ -78,7 +69,7 @@ def _tag_selection(workspace: Workspace, args: argparse.Namespace) -> EpisodeSel
     if not selection.is_empty:
         return selection
     if args.action == "add":
-        raise RequestError("no episodes are named", "give ids, --where, --ids, --set, --dataset or --search")
+        raise RequestError("no episodes are named", "give ids, a file of ids or --where")
     tags = [use.tag for use in list_tags(workspace.stores)]
     if args.tag not in tags:
         raise RequestError(
@@ -102,9 +93,10 @@ def run_note(args: argparse.Namespace) -> int:
 
     workspace, selection = open_workspace(args), parse_selection(args)
     if selection.is_empty:
-        raise RequestError("no episodes are named", "give ids, --where, --ids, --set or --dataset")
+        raise RequestError("no episodes are named", "give ids, a file of ids or --where")
     with select_episodes(workspace.stores, selection) as selected:
         action = add_note(workspace.stores, args.text, selected)
+    pending = is_pending(workspace, action)
     text = f"noted of {count_of(action.count, 'episode')}; `ares undo {action.number}` takes it back"
-    answer(args, action.to_json(), lambda: text)
+    answer(args, {**action.to_json(), "pending": pending}, lambda: f"{text}{describe_pending(pending)}")
     return 0

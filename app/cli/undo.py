@@ -6,20 +6,20 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
-from app.cli.arguments import (
-    add_workspace_arguments,
-    episode_count,
-    open_workspace,
-)
-from app.cli.output import Columns, answer, make_table
 from ares.console import count_of
+from ares.errors import RequestError
+from ares_app.cli.arguments import add_workspace_arguments, describe_pending, open_workspace
+from ares_app.cli.output import Columns, answer, make_table, paragraphs
 
 if TYPE_CHECKING:
     from ares.curation import UndoReport
+    from ares.episode import Json
     from ares.store import Action, ActionHistory
     from ares.workspace import Workspace
 
 
+# Actions that are listed for people, the newest first.
+_LISTED_ACTIONS = 20
 _ANSWER_ID = re.compile(r"[0-9a-f]{16}")
 _VERBS = {
     "remove": "removed {episodes}",
@@ -44,19 +44,13 @@ def add_undo_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.set_defaults(run=run_undo)
     parser.add_argument(
-        "number",
-        nargs="?",
+        "numbers",
+        nargs="*",
         type=_action_number,
         metavar="NUMBER",
-        help="the action (default: your last that counts), or the id of an answer of a review",
+        help="the action (default: your last that counts), or the ids of answers of a review",
     )
-    parser.add_argument("--list", action="store_true", help="show the last actions: who, when, what")
-    parser.add_argument(
-        "--limit", type=episode_count, default=20, metavar="N", help="of the list, the last N (default: 20)"
-    )
-    parser.add_argument(
-        "--person", default="", metavar="NAME", help="of an answer: whose it is (default: the user)"
-    )
+    parser.add_argument("--list", action="store_true", help="only show what was done: who, when, what")
     add_workspace_arguments(parser)
 
 
@@ -76,12 +70,17 @@ def run_undo(args: argparse.Namespace) -> int:
     if args.list:
         _list_actions(workspace, args)
         return 0
-    if isinstance(args.number, str):
-        workspace.review.withdraw(args.number, args.person)
-        text = f"took back answer {args.number}; `ares review list` shows what counts"
-        answer(args, {"answer_id": args.number, "withdrawn": True}, lambda: text)
+    ids = [number for number in args.numbers if isinstance(number, str)]
+    if len(args.numbers) > max(1, len(ids)):
+        raise RequestError("one action is taken back at a time", "several ids of answers may be given")
+    if ids:
+        for answer_id in ids:
+            workspace.review.withdraw(answer_id)
+        documents: list[dict[str, Json]] = [{"answer_id": answer_id, "withdrawn": True} for answer_id in ids]
+        text = f"took back answer {', '.join(ids)}; `ares review list` shows what counts"
+        answer(args, documents[0] if len(ids) == 1 else documents, lambda: text)
         return 0
-    report = workspace.undo(args.number)
+    report = workspace.undo(*args.numbers)
     answer(args, report.to_json(), lambda: _undo_summary(report))
     return 0
 
@@ -90,11 +89,10 @@ def _undo_summary(report: UndoReport) -> str:
     undone = report.undone
     purged = f"; {undone.purged} of them were deleted for good and stay away" if undone.purged else ""
     absent = f"; the rows of {report.absent} are lost, ingest their source again" if report.absent else ""
-    later = "; the job that writes now will show it when it ends" if report.pending else ""
     again = f"`ares undo {report.action.number}` does it again"
     done = "already done: an earlier undo took back" if report.already else "took back"
     what = f"{done} action {undone.number} of {undone.person} ({describe_action(undone)})"
-    return f"{what}{purged}{absent}{later}; {again}"
+    return f"{what}{purged}{absent}{describe_pending(report.pending)}; {again}"
 
 
 def describe_action(action: Action) -> str:
@@ -119,7 +117,7 @@ def _list_actions(workspace: Workspace, args: argparse.Namespace) -> None:
     from ares.store import read_history
 
     history = read_history(workspace.stores.annotations)
-    actions = history.actions[max(0, len(history.actions) - args.limit) :][::-1]
+    actions = history.actions[::-1]
     columns: Columns = {
         "action": lambda action: action.number,
         "when": lambda action: action.created,
@@ -128,7 +126,10 @@ def _list_actions(workspace: Workspace, args: argparse.Namespace) -> None:
         "state": lambda action: _action_state(history, action),
     }
     documents = [{**action.to_json(), "counts": history.is_effective(action)} for action in actions]
-    answer(args, documents, lambda: make_table(columns, actions) if actions else "nothing was done yet")
+    shown = make_table(columns, actions[:_LISTED_ACTIONS]) if actions else "nothing was done yet"
+    older = len(actions) - _LISTED_ACTIONS
+    lines = [f"{older} before these; --json has all"] if older > 0 else []
+    answer(args, documents, lambda: paragraphs([shown, *lines]))
 
 
 def _action_state(history: ActionHistory, action: Action) -> str:

@@ -7,14 +7,20 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from app.dashboard.page_list import PAGES, VIEW_PARAMETERS
-from app.dashboard.view_state import FILTER_PREFIX, AddressError, ViewState, view_from_params, view_to_params
-from app.server import UNKNOWN_PAGE
 from ares.console import count_of
 from ares.errors import RequestError
+from ares_app.dashboard.page_list import PAGES, VIEW_PARAMETERS
+from ares_app.dashboard.view_state import (
+    FILTER_PREFIX,
+    AddressError,
+    ViewState,
+    view_from_params,
+    view_to_params,
+)
+from ares_app.server import UNKNOWN_PAGE
 
 # Parameters beside the view that a change of the view leaves as they are.
-_KEPT_PARAMETERS = ("colour",)
+_KEPT_PARAMETERS = ("colour", "group", "number")
 _ALL_PARAMETERS = frozenset(name for page in PAGES.values() for name in page.parameters)
 # A longer URL is no link that a page made.
 _MAX_CHARACTERS, _MAX_VALUES = 20_000, 2_000
@@ -22,7 +28,7 @@ _MAX_CHARACTERS, _MAX_VALUES = 20_000, 2_000
 _WRITTEN, _MAX_SUPERSEDED = "url.written", 20
 # Session key of the parameters of each page; pages that show the same episodes share them.
 _SAVED = "url.saved"
-_SHARED_PARAMETERS = {"map": "browse", "statistics": "browse"}
+_SHARED_PARAMETERS = {"map": "browse", "quality": "browse"}
 
 Parameters = dict[str, list[str]]
 
@@ -82,13 +88,6 @@ def read_values(name: str) -> list[str]:
     return st.query_params.get_all(name)
 
 
-def list_unread_parameters(page: str) -> list[str]:
-    """The parameters of the URL that a page does not read."""
-    known = PAGES[page].parameters
-    unread = [name for name in st.query_params if name not in known]
-    return [name for name in unread if not is_filter(name)] if "where" in known else unread
-
-
 def check_parameters(page: str) -> None:
     """Raise AddressError for a parameter that no page reads, and for a page that does not exist.
 
@@ -101,7 +100,7 @@ def check_parameters(page: str) -> None:
     known = PAGES[page].parameters
     if "where" in known:
         known = (*known, f"{FILTER_PREFIX}COLUMN")
-    for name in list_unread_parameters(page):
+    for name in st.query_params:
         if name not in _ALL_PARAMETERS and not is_filter(name):
             detail = f"it reads: {', '.join(known) or 'none'}"
             raise AddressError(name, f"this page reads no parameter {name[:100]!r}", detail)

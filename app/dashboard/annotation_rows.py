@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from app.dashboard.column_words import (
-    VERDICTS,
-    code_words,
-    format_column_label,
-    format_value_for_people,
-    producer_words,
-    value_words,
-)
 from ares.annotation import SOURCE_PREFIX, WITHDRAWN, Annotation, Producer
 from ares.checks import CODES, QualityFinding
 from ares.contract import MeaningContract
 from ares.curation import producer_catalog
 from ares.episode import Episode, Json
 from ares.reports import DatasetHealth
-from ares.rubric import OLDER_GRADE, RESERVED_CRITERIA
-from ares.store import ProducerCatalog, Stores, ids_filter, segment_schema
+from ares.rubric import OLDER_GRADE
+from ares.store import ProducerCatalog, Stores, ids_filter, keep_newest_annotations
 from ares.workspace import describe_annotations, shown_annotation_ids
-
-# Who ruled, observation and seconds.
-_Basis = tuple[str, str, tuple[float, ...]]
+from ares_app.dashboard.column_words import (
+    code_words,
+    producer_words,
+)
 
 _SOURCES = {
     "hard": "checked by code",
@@ -42,88 +35,15 @@ _SOURCES = {
 }
 
 
-def group_rulings(rulings: Sequence[Mapping[str, Any]]) -> list[Json]:
-    """Groups of rulings, in the order of their first members; those of code come last.
-
-    Rulings of one source with the same observation from the same frames form a group, which names both. The others of
-    a source form a group in which each has an observation. A reason that several rulings of a group share is said with
-    the group, after their verdict.
-
-    Args:
-        rulings: As stored, see `ares.rubric.Ruling.to_json`.
-
-    Returns:
-        Of each group "source", "observed", "seconds", "reasons" and "rulings"; of each ruling criterion, category,
-        verdict, what the group does not say, and the votes of a panel whose judges differ.
-    """
-    sizes = Counter(_ruling_basis(ruling) for ruling in rulings)
-    groups: dict[_Basis, list[Mapping[str, Any]]] = {}
-    for ruling in rulings:
-        basis = _ruling_basis(ruling)
-        groups.setdefault(basis if sizes[basis] > 1 else (basis[0], "", ()), []).append(ruling)
-    code_last = sorted(groups.items(), key=lambda item: item[0][0] == "hard")
-    return [_ruling_group_data(basis, members) for basis, members in code_last]
-
-
-def _ruling_basis(ruling: Mapping[str, Any]) -> _Basis:
-    seconds = tuple(float(second) for second in ruling.get("evidence") or ())
-    return str(ruling.get("source") or ""), str(ruling.get("observed") or ""), seconds
-
-
-def _ruling_group_data(basis: _Basis, rulings: Sequence[Mapping[str, Any]]) -> Json:
-    source, observed, seconds = basis
-    counts = Counter(_verdict_and_reason(ruling) for ruling in rulings)
-    shared = [pair for pair, count in counts.items() if count > 1 and pair[1]]
-    return {
-        "source": _SOURCES.get(source, source),
-        "observed": observed,
-        "seconds": list[Json](seconds),
-        "reasons": [f"{VERDICTS.get(verdict, verdict)}: {reason}" for verdict, reason in shared],
-        "rulings": [_ruling_data(ruling, basis, shared) for ruling in rulings],
-    }
-
-
 def _verdict_and_reason(ruling: Mapping[str, Any]) -> tuple[str, str]:
-    """The verdict, and its reason with why the claim was asked about at all."""
-    reasons = [str(ruling.get(key) or "") for key in ("contested", "reason")]
+    """The verdict, and its reason with who ruled and why the claim was asked about at all."""
+    source = str(ruling.get("source") or "")
+    reasons = [*(str(ruling.get(key) or "") for key in ("contested", "reason")), _SOURCES.get(source, source)]
     return str(ruling.get("verdict") or ""), "; ".join(reason for reason in reasons if reason)
 
 
-def _ruling_data(ruling: Mapping[str, Any], basis: _Basis, shared: Sequence[tuple[str, str]]) -> Json:
-    _, observed, seconds = _ruling_basis(ruling)
-    verdict, reason = _verdict_and_reason(ruling)
-    claimed = str(ruling.get("claimed") or "")
-    return {
-        "criterion": str(ruling.get("criterion") or ""),
-        "category": str(ruling.get("category") or ""),
-        "verdict": verdict,
-        "claimed": "" if claimed.lower() == observed.lower() else claimed,
-        "observed": "" if observed == basis[1] else observed,
-        "reason": "" if (verdict, reason) in shared else reason,
-        "seconds": [] if seconds == basis[2] else list[Json](seconds),
-        "votes": _differing_votes(ruling),
-    }
-
-
-def _differing_votes(ruling: Mapping[str, Any]) -> list[Json]:
-    """The votes of a panel that is not of one mind, of each judge its verdict and what it rests on."""
-    votes = ruling.get("votes") or []
-    if len({_verdict_and_reason(vote)[0] for vote in votes}) < 2:
-        return []
-    return [
-        {
-            "judge": str(vote.get("judge") or ""),
-            "verdict": _verdict_and_reason(vote)[0],
-            "observed": _ruling_basis(vote)[1],
-            "reason": _verdict_and_reason(vote)[1],
-            "seconds": list[Json](_ruling_basis(vote)[2]),
-        }
-        for vote in votes
-    ]
-
-
-# Captions, and annotations, of one episode that a page lists.
-MOST_CAPTIONS, MOST_ANNOTATIONS = 40, 500
+# Annotations of one episode that a page lists.
+MOST_ANNOTATIONS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,10 +51,8 @@ class EpisodeAnnotations:
     """The annotations of an episode.
 
     Attributes:
-        captions: Texts that describe the episode or that others describe, each with its grades and their rulings;
-            those of the whole episode first, then those that fill columns, by time, then the newest.
         annotations: The annotations with their producers, in the log's order; of very many first those of no segment.
-        counts: How many captions and annotations there are; the lists have the first 40 and 500.
+        count: How many annotations there are; the list has the first 500.
         subjects: Ids of the episode, and of its segments and annotations.
         lanes: Its segments on the clock of the player, see `make_segment_lanes`.
         judged: The text that people rule on beside the picture, see `components/player/judge.js`; None without one.
@@ -142,10 +60,9 @@ class EpisodeAnnotations:
         producers: All producers by id.
     """
 
-    captions: list[Json]
     lanes: dict[str, Json]
     annotations: list[dict[str, Json]]
-    counts: tuple[int, int]
+    count: int
     subjects: list[str]
     judged: dict[str, Json] | None
     outcome: dict[str, str]
@@ -205,7 +122,7 @@ def read_annotations(
         grades={segment["id"]: segment["grade"] for segment in segments},
     )
     described = log.sorted(_caption_annotations(log))
-    # Those of the whole episode are the first: the timeline has the evidence of one of them. The others are in order.
+    # The one that people rule on: that of the whole episode that fills columns.
     described.sort(
         key=lambda text: (not _covers_episode(text, episode), not log.is_shown(text), text.start_seconds)
     )
@@ -217,9 +134,8 @@ def read_annotations(
         named = {segment["id"] for segment in segments}
         documents.sort(key=lambda document: document["annotation_id"] in named)
     return EpisodeAnnotations(
-        captions=[_caption_data(log, annotation) for annotation in described[:MOST_CAPTIONS]],
         annotations=documents[:MOST_ANNOTATIONS],
-        counts=(len(described), len(documents)),
+        count=len(documents),
         subjects=list(dict.fromkeys([episode.episode_id, *ids])),
         lanes=make_segment_lanes(segments, episode.duration_seconds, catalog.producers),
         judged=_judged_text(log, described[0]) if described else None,
@@ -238,7 +154,7 @@ def _judged_text(log: _EpisodeLog, text: Annotation) -> dict[str, Json]:
         "text": str(text.value["text"]),
         "slots": [[name, str(value)] for name, value in slots.items()] if isinstance(slots, dict) else [],
         "grade": str(newest.value.get("grade") or "error") if newest else "ungraded",
-        "why": _plain_reason(newest) if newest else "",
+        "why": _explain_grade(newest) if newest else "",
         "made": _provenance_text(log, text),
         "maker": text.maker_id,
         "criteria": _judged_criteria(log, text, _grade_rulings(newest)) if newest else [],
@@ -254,6 +170,7 @@ def _judged_criteria(log: _EpisodeLog, text: Annotation, rulings: Sequence[Mappi
     for ruling in rulings:
         by_person = by_people.get(str(ruling.get("criterion") or ""), {})
         shown = by_person or ruling
+        observed, claimed = str(ruling.get("observed") or ""), str(ruling.get("claimed") or "")
         criteria.append(
             {
                 "id": str(ruling.get("criterion") or ""),
@@ -261,8 +178,10 @@ def _judged_criteria(log: _EpisodeLog, text: Annotation, rulings: Sequence[Mappi
                 "ruled": _verdict_and_reason(by_person)[0].lower(),
                 "by": str(by_person.get("judge") or ""),
                 "reason": _verdict_and_reason(shown)[1],
-                "observed": _ruling_basis(ruling)[1],
-                "seconds": list[Json](_ruling_basis(ruling)[2]),
+                "words": str(by_person.get("reason") or ""),
+                "claimed": "" if claimed.lower() == observed.lower() else claimed,
+                "observed": observed,
+                "seconds": [float(second) for second in ruling.get("evidence") or ()],
             }
         )
     return criteria
@@ -277,7 +196,7 @@ def _outcome_by_people(labels: Sequence[Annotation]) -> dict[str, str]:
 
 
 def _caption_annotations(log: _EpisodeLog) -> list[Annotation]:
-    """The texts that cover the episode, and those that other annotations are about, or may be."""
+    """The texts that cover the episode, or that other annotations are or may be about, but what was taken back."""
     subjects = {annotation.subject for annotation in log.annotations}
     producers = [
         producer for producer in log.catalog.producers.values() if producer.subject_kind == "annotation"
@@ -285,7 +204,7 @@ def _caption_annotations(log: _EpisodeLog) -> list[Annotation]:
     described = {name for producer in producers for name in producer.after}
     return [
         annotation
-        for annotation in log.annotations
+        for annotation in keep_newest_annotations(log.annotations)
         if isinstance(annotation.value.get("text"), str) and annotation.value["text"]
         if annotation.annotation_id in subjects
         or annotation.name in described
@@ -297,70 +216,19 @@ def _covers_episode(annotation: Annotation, episode: Episode) -> bool:
     return annotation.start_seconds <= 0.0 and annotation.stop_seconds >= episode.duration_seconds
 
 
-def _caption_data(log: _EpisodeLog, caption: Annotation) -> dict[str, Json]:
-    grades = [_grade_data(log, annotation) for annotation in log.about(caption.annotation_id)]
-    newest = next((grade["grade"] for grade in grades if grade["grade"]), "ungraded")
-    span = f"{caption.start_seconds:.2f} to {caption.stop_seconds:.2f} s"
-    return {
-        "text": str(caption.value["text"]),
-        "grade": log.grades.get(caption.annotation_id) or newest,
-        "made": f"{span}, {_provenance_text(log, caption)}",
-        "maker": caption.maker_id,
-        "shown": log.is_shown(caption),
-        "grades": list[Json](grades),
-    }
-
-
-def _grade_data(log: _EpisodeLog, grade: Annotation) -> dict[str, Json]:
-    """What one annotation says of a text: a grade with its rulings, a ruling of a person, or values of columns."""
-    rulings = _grade_rulings(grade)
-    score = grade.value.get("score")
-    score_text = f"score {score:.2f}, " if isinstance(score, int | float) else ""
-    is_whole = bool(rulings) and not grade.part
-    name, why = str(grade.value.get("grade") or ("error" if is_whole else "")), _plain_reason(grade)
-    if is_whole and not why and "rubric_version" in grade.value:
-        why = OLDER_GRADE.format_map({"rubric": "", **grade.value, "grade": name})
-    return {
-        "grade": name,
-        "made": score_text + _provenance_text(log, grade),
-        "maker": grade.maker_id,
-        "note": _display_note(log, grade),
-        "why": why,
-        "groups": group_rulings(rulings),
-        "values": [] if rulings else list[Json](_column_values(log, grade)),
-    }
-
-
 def _grade_rulings(grade: Annotation) -> list[Mapping[str, Any]]:
     rulings = grade.value.get("rulings")
     return [ruling for ruling in rulings if isinstance(ruling, dict)] if isinstance(rulings, list) else []
 
 
-def _plain_reason(grade: Annotation) -> str:
-    """The grade in one sentence, with its criteria in words; "" for an older grade."""
+def _explain_grade(grade: Annotation) -> str:
+    """The grade in one sentence, with its criteria in words."""
     codes = {str(ruling.get("criterion") or "") for ruling in _grade_rulings(grade)}
     words = re.split(r"(\w+)", str(grade.value.get("why") or ""))
-    return "".join(code_words(word) if word in codes else word for word in words)
-
-
-def _display_note(log: _EpisodeLog, annotation: Annotation) -> str:
-    """What a reader must know of a value: that it fills no column."""
-    return "" if log.is_shown(annotation) else "not used in filters"
-
-
-def _column_values(log: _EpisodeLog, annotation: Annotation) -> list[list[Json]]:
-    producer = log.producer(annotation)
-    names = (
-        [column.name for column in producer.columns if column.name in annotation.value] if producer else []
-    )
-    producers = log.catalog.producers
-    return [
-        [
-            format_column_label(name),
-            value_words(name, format_value_for_people(annotation.value[name]), producers),
-        ]
-        for name in names
-    ]
+    if why := "".join(code_words(word) if word in codes else word for word in words):
+        return why
+    is_old = "rubric_version" in grade.value
+    return OLDER_GRADE.format_map({"rubric": "", **grade.value}) if is_old else ""
 
 
 def _provenance_text(log: _EpisodeLog, annotation: Annotation) -> str:
@@ -376,38 +244,21 @@ MOST_SEGMENTS = 10_000
 
 def read_segments(stores: Stores, episode: Episode) -> list[dict[str, Json]]:
     """Return the first segments of an episode that the tables show, in order of time, whoever made them."""
-    usual_columns = {*(field.name for field in segment_schema()), "style", "author"}
     rows = stores.tables.segments.read(ids_filter([episode.episode_id])).slice(0, MOST_SEGMENTS).to_pylist()
-    producers = stores.annotations.producers()
-    return [_segment_data(row, usual_columns, producers) for row in rows]
+    return list(map(_segment_data, rows))
 
 
-def _is_verdict_column(name: str) -> bool:
-    """Whether a column has the verdicts on one criterion, which a segment shows in another form."""
-    criterion = name.removeprefix("grade_")
-    return criterion != name and criterion.upper() not in RESERVED_CRITERIA
-
-
-def _segment_data(
-    row: Mapping[str, Any], usual_columns: set[str], producers: Mapping[str, Producer]
-) -> dict[str, Json]:
-    values: list[Json] = [
-        [format_column_label(name), value_words(name, format_value_for_people(value), producers)]
-        for name, value in row.items()
-        if name not in usual_columns and value not in (None, []) and not _is_verdict_column(name)
-    ]
+def _segment_data(row: Mapping[str, Any]) -> dict[str, Json]:
     return {
         "id": row["annotation_id"],
         "start": row["start_seconds"],
         "stop": row["stop_seconds"],
-        "by": _lane_label((row["annotator"], row.get("style") or "", "")),
         "annotator": row["annotator"],
         "style": row.get("style") or "",
         "author": row.get("author") or "",
         "maker": row["maker_id"],
         "grade": row.get("grade") or "",
         "text": row["text"],
-        "values": values,
     }
 
 
@@ -525,40 +376,42 @@ _LASTING = frozenset(("A003", "A010", "A011", "A017", "A033", "A034", "A035"))
 
 
 def make_finding_lanes(findings: Sequence[QualityFinding], duration_seconds: float) -> list[Json]:
-    """A lane for each code, with the spans of its findings; faults first."""
+    """A lane for each code, as of `make_segment_lanes`, with the spans of its findings; faults first."""
     by_code: dict[str, list[QualityFinding]] = defaultdict(list)
-    for finding in findings:
+    for finding in sorted(findings, key=lambda finding: finding.seconds):
         by_code[finding.code].append(finding)
     order = sorted(by_code, key=lambda code: (CODES[code].severity != "fault", code))
-    return [
-        {
-            "code": code,
-            "label": CODES[code].name.replace("-", " ").capitalize(),
-            "meaning": CODES[code].meaning,
-            "severity": CODES[code].severity,
-            "spans": [_finding_span(finding, duration_seconds) for finding in by_code[code]],
-        }
-        for code in order
+    return [_finding_lane(code, by_code[code], duration_seconds) for code in order]
+
+
+def _finding_lane(code: str, findings: Sequence[QualityFinding], duration_seconds: float) -> Json:
+    check = CODES[code]
+    starts = [min(max(finding.seconds, 0.0), duration_seconds) for finding in findings]
+    # From its second for its size, where that is how long it lasts; an instant otherwise.
+    lasts = [finding.size if code in _LASTING else 0.0 for finding in findings]
+    stops = [min(start + last, duration_seconds) for start, last in zip(starts, lasts, strict=True)]
+    rows, crowded = stack_spans(list(zip(starts, stops, strict=True)), _MOST_ROWS)
+    texts = [
+        f"{finding.dimension or finding.signal or 'all signals'}: size {finding.size:.4g} {check.size_unit}"
+        for finding in findings
     ]
-
-
-def _finding_span(finding: QualityFinding, duration_seconds: float) -> Json:
-    """From its second for its size, where that is how long it lasts; an instant otherwise."""
-    check = CODES[finding.code]
-    start = min(max(finding.seconds, 0.0), duration_seconds)
-    lasts = finding.size if finding.code in _LASTING else 0.0
     return {
-        "start": start,
-        "stop": min(start + lasts, duration_seconds),
-        "label": f"{finding.dimension or finding.signal or 'all signals'}: size {finding.size:.4g} {check.size_unit}",
+        "name": code,
+        "label": check.name.replace("-", " ").capitalize(),
+        "about": check.meaning,
+        "severity": check.severity,
+        "rows": max(rows) + 1,
+        "crowded": crowded,
+        "texts": [[text, "", ""] for text in texts],
+        "spans": [list[Json](span) for span in zip(starts, stops, rows, range(len(rows)), strict=True)],
     }
 
 
-def make_finding_rows(health: DatasetHealth) -> list[dict[str, Json | tuple[str, str]]]:
-    """A row for each code of a dataset's sample; the code is the tip of its name."""
+def make_finding_rows(health: DatasetHealth) -> list[dict[str, Json]]:
+    """A row for each code of a dataset's sample."""
     return [
         {
-            "finding": (count.name.replace("-", " "), count.code),
+            "finding": f"{count.code} {count.name.replace('-', ' ')}",
             "severity": count.severity,
             "episodes": count.num_episodes,
             "dimensions": ", ".join(name for name in count.dimensions if name),
@@ -569,32 +422,16 @@ def make_finding_rows(health: DatasetHealth) -> list[dict[str, Json | tuple[str,
     ]
 
 
-def make_contract_rows(contract: MeaningContract) -> list[dict[str, Json | tuple[str, str]]]:
-    """A row for each property that a signal has: its value, who said it, and how sure that is."""
+def make_contract_rows(contract: MeaningContract) -> list[dict[str, Json]]:
+    """A row for each property that a signal has: its value, and who said it."""
     return [
         {
             "signal": signal.name,
-            "property": (code_words(name), name),
+            "property": code_words(name),
             "value": str(estimate),
             "said by": _ORIGINS[estimate.origin],
-            "confidence": None if estimate.origin == "none" else round(estimate.confidence, 2),
             "dimensions": ", ".join(signal.dimensions),
         }
         for signal in contract.signals
         for name, estimate in signal.estimates.items()
-    ]
-
-
-def make_worst_episode_rows(health: DatasetHealth) -> list[dict[str, Json | tuple[str, str]]]:
-    """A row for each of the worst episodes; the codes are the tip of what was found."""
-    return [
-        {
-            "episode": episode.key,
-            "faults": episode.num_faults,
-            "findings": (
-                ", ".join(code.partition(" ")[2].replace("-", " ") for code in episode.codes),
-                ", ".join(episode.codes),
-            ),
-        }
-        for episode in health.worst
     ]

@@ -1,206 +1,220 @@
-"""Panels around the list of episodes: filters with counts, saved views, and how the list is drawn."""
+"""Filters of Browse: a button for each usual column, and one for all others."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
 
 import streamlit as st
 
-from app.dashboard import cached_reads, navigation
-from app.dashboard.address import change_view, write_parameters
-from app.dashboard.cached_reads import SearchThresholdIds
-from app.dashboard.column_words import (
+from ares.curation import DUPLICATE_GROUP
+from ares.errors import AresError, QueryTimeout
+from ares.search import Facet
+from ares.store import TAGS
+from ares_app.dashboard import cached_reads, navigation
+from ares_app.dashboard.address import change_view
+from ares_app.dashboard.cached_reads import SearchThresholdIds
+from ares_app.dashboard.column_words import (
+    MACHINE_GROUP,
     column_choice,
     column_group,
     column_rank,
     format_column_label,
     value_words,
 )
-from app.dashboard.components import draw_filters
-from app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
-from app.dashboard.markdown_text import escape_markdown
-from app.dashboard.results import list_table_columns, read_shown_filter, search_threshold, unknown_values
-from app.dashboard.selection_bar import read_person_name
-from app.dashboard.view_state import SHOWN_AS, ColumnFilter, ViewState, view_to_params
-from ares.curation import DUPLICATE_GROUP
-from ares.episode import Json
-from ares.errors import AresError, QueryTimeout
-from ares.search import Facet
+from ares_app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
+from ares_app.dashboard.markdown_text import escape_markdown
+from ares_app.dashboard.results import read_shown_filter, search_threshold, unknown_values
+from ares_app.dashboard.view_state import MISSING, NUMBERS, ColumnFilter, ViewState
 
-# Facets that are open at first; of the others only the name is shown.
-_OPEN_FACETS = ("dataset", "success", "grade", "duration_seconds")
-# Name of the score of a search among the facets; no column has a name like it. The value of its filter while a cut
-# is in force, so that "clear" differs from a cut at 0.
-_SCORE, _CUT = "~score", "cut"
+# Columns whose filter has a button, where a column exists and offers a choice.
+_USUAL = (
+    *("dataset", "outcome", "success", "grade", TAGS, "duration_seconds", "quality_codes"),
+    *("robot", "operator", "scene", "environment", "lighting"),
+)
+# Values that stand beside each other; of more one chooses by typing.
+_MOST_PILLS = 12
+_STEPS, _BARS = 200, "▁▂▃▄▅▆▇█"
+_OTHER, _WHERE, _SCORE = "browse.other", "browse.where", "browse.score"
 
 
-def draw_words_filter(view: ViewState) -> None:
-    """Draw the field for words that the texts of an episode must have; a search beside it ranks what is left."""
+def draw_filters(view: ViewState) -> list[Facet]:
+    """Draw the buttons of the filters; where a filter cannot be read, with the counts of all episodes.
+
+    Returns:
+        The counts beside the values of the usual columns.
+    """
+    try:
+        facets = read_usual_facets(view)
+    except QueryTimeout as error:
+        st.caption(f"No counts: {escape_markdown(error)}")
+        facets = []
+    except AresError:
+        # The list of the episodes says what is wrong.
+        view = ViewState()
+        facets = read_usual_facets(view)
+    for facet in facets:
+        if _is_choice(facet) or facet.column in view.filters:
+            with st.popover(format_column_label(facet.column).partition(" (")[0].capitalize()):
+                _draw_facet(facet, view)
+    if view.is_search:
+        with st.popover("Score"):
+            _draw_score(view)
+    with st.popover("More filters", icon=":material/tune:", type="primary" if view.where else "secondary"):
+        _draw_others(view)
+    return facets
+
+
+def read_usual_facets(view: ViewState) -> list[Facet]:
+    """Counts of the columns whose filter has a button."""
+    columns = cached_reads.filter_columns()
+    other = "success" if cached_reads.outcome_column() == "outcome" else "outcome"
+    usual = [name for name in _USUAL if name in columns and (name != other or name in view.filters)]
+    return _read_facets(view, usual)
+
+
+def _read_facets(view: ViewState, columns: Sequence[str]) -> list[Facet]:
+    cut = SearchThresholdIds(**view.query, min_score=search_threshold(view)) if view.is_search else None
+    others = tuple(name for name in columns if name not in view.filters)
+    facets = cached_reads.read_facets(read_shown_filter(view), others, cut) if others else []
+    for column in view.filters.keys() & set(columns):
+        # Counts beside a column's values ignore its filter: they are what a click would add.
+        facets += cached_reads.read_facets(read_shown_filter(view, leave_out=column), column, cut)
+    return sorted(facets, key=lambda facet: columns.index(facet.column))
+
+
+def _is_choice(facet: Facet) -> bool:
+    if facet.type in NUMBERS:
+        return facet.edges != () and facet.edges[0] < facet.edges[-1]
+    # Episodes without an entry in a list have it nevertheless.
+    return len(facet.counts) + bool(facet.missing or facet.type.startswith("list")) > 1
+
+
+def _draw_facet(facet: Facet, view: ViewState) -> None:
+    current = view.filters.get(facet.column, ColumnFilter(column=facet.column))
+    if facet.meaning:
+        st.caption(escape_markdown(facet.meaning))
+    if facet.type not in NUMBERS:
+        _draw_values(facet, current)
+    elif facet.edges:
+        _draw_range(facet, current)
+    draw_refusal(f"browse.filter.{facet.column}")
+
+
+def _draw_values(facet: Facet, current: ColumnFilter) -> None:
+    column, key = facet.column, f"browse.filter.{facet.column}"
+    producers = cached_reads.read_producers() if column.endswith("_maker") else {}
+    counts = {str(value).lower() if facet.type == "bool" else str(value): n for value, n in facet.counts}
+    if facet.missing or current.missing:
+        counts[MISSING] = facet.missing
+
+    def label(value: str) -> str:
+        name = "none" if value == MISSING else value_words(column, value, producers) or "(empty)"
+        return f"{escape_markdown(name)} · {counts.get(value, 0):,}"
 
     def apply() -> None:
-        words = " ".join(entered_text("browse.words", view.words).split())
-        change_view(lambda newest: replace(newest, words=words, page=1))
+        values_now = [str(value) for value in st.session_state.get(key) or ()]
+        values = tuple(value for value in values_now if value != MISSING)
+        new = ColumnFilter(column=column, values=values, missing=MISSING in values_now)
+        change_view(lambda newest: newest.with_filter(new))
 
-    show_value("browse.words", view.words)
-    st.text_input(
-        "Filter by words", key="browse.words", on_change=guard_field("browse.words", apply),
-        help="Only episodes whose instruction or caption has all of these words, or parts of words",
-        placeholder="drawer open",
+    options = list(dict.fromkeys([*counts, *current.values]))
+    show_value(key, [*current.values, *([MISSING] if current.missing else [])])
+    change, name = guard_field(key, apply), format_column_label(column)
+    if len(options) <= _MOST_PILLS:
+        st.pills(name, options, selection_mode="multi", key=key, format_func=label, on_change=change)
+    else:
+        st.multiselect(name, options, key=key, format_func=label, on_change=change)
+
+
+def _draw_range(facet: Facet, current: ColumnFilter) -> None:
+    column, key, least, most = facet.column, f"browse.filter.{facet.column}", facet.edges[0], facet.edges[-1]
+    kinds: dict[str, Callable[[float], Any]] = {"int64": int, "timestamp": _to_time}
+    shown = kinds.get(facet.type, float)
+    bars = "".join(_BARS[round(7 * count / max(1, *facet.histogram))] for count in facet.histogram)
+    beyond = f", {facet.below + facet.above:,} beyond" if facet.below + facet.above else ""
+    missing = f", {facet.missing:,} without a value" if facet.missing else ""
+    st.caption(f"`{bars}` {escape_markdown(facet.unit)}{beyond}{missing}")
+
+    def apply() -> None:
+        low, high = map(_to_number, st.session_state.get(key) or (least, most))
+        new = ColumnFilter(
+            column=column, low=None if low <= least else low, high=None if high >= most else high
+        )
+        change_view(lambda newest: newest.with_filter(new))
+
+    if not least < most:
+        return
+    ends = [least if current.low is None else current.low, most if current.high is None else current.high]
+    low, high = (min(max(end, least), most) for end in ends)
+    show_value(key, (shown(low), shown(high)))
+    step = None if facet.type == "timestamp" else 1 if facet.type == "int64" else (most - least) / _STEPS
+    st.slider(
+        format_column_label(column), shown(least), shown(most), key=key, step=step,
+        on_change=guard_field(key, apply),
     )  # fmt: skip
-    draw_refusal("browse.words")
+
+
+def _to_time(second: float) -> datetime:
+    return datetime.fromtimestamp(second, UTC).replace(tzinfo=None)
+
+
+def _to_number(end: Any) -> float:
+    return end.replace(tzinfo=UTC).timestamp() if isinstance(end, datetime) else float(end)
+
+
+def _draw_score(view: ViewState) -> None:
+    """Draw the scores of a search over all episodes, and the least one that is shown."""
+    histogram = cached_reads.read_search_scores(**view.query).histogram(read_shown_filter(view))
+    bars = "".join(_BARS[round(7 * int(count) / max(1, *histogram))] for count in histogram)
+    st.caption(f"`{bars}` from 0 to 1: how like the search an episode is")
+
+    def apply() -> None:
+        cut = float(st.session_state.get(_SCORE) or 0.0)
+        change_view(lambda newest: replace(newest, cut=cut if newest.is_search else None, page=1))
+
+    show_value(_SCORE, round(search_threshold(view), 4))
+    st.slider("Least score that is shown", 0.0, 1.0, key=_SCORE, step=0.0001, on_change=apply)
+
+
+def _draw_others(view: ViewState) -> None:
+    """Draw the choice of any other column with its filter, and the field for SQL."""
+    columns = [name for name in cached_reads.list_facet_columns() if name not in _USUAL]
+    columns.sort(key=lambda name: (column_group(name) == MACHINE_GROUP, column_rank(name)[1:]))
+    if st.session_state.get(_OTHER) not in columns:
+        st.session_state[_OTHER] = None
+    column = st.selectbox(
+        "Filter by", columns, index=None, key=_OTHER, format_func=column_choice,
+        placeholder="motion, checks, caption ...",
+    )  # fmt: skip
+    if column:
+        try:
+            facets = _read_facets(view, [column])
+        except AresError:
+            facets = cached_reads.read_facets("", column)
+        for facet in facets:
+            _draw_facet(facet, view)
+    show_value(_WHERE, view.where)
+    st.text_area(
+        "Filter in SQL", key=_WHERE, on_change=guard_field(_WHERE, _apply_where), height=80,
+        placeholder="success = true AND num_steps > 50 AND instruction LIKE '%drawer%'",
+    )  # fmt: skip
+    draw_refusal(_WHERE)
+
+
+def _apply_where() -> None:
+    """Filter by the condition; of one that cannot be read the old one stays."""
+    where = entered_text(_WHERE)
+    cached_reads.count_episodes(where)
+    change_view(lambda newest: replace(newest, where=where, page=1))
 
 
 def draw_unknown(view: ViewState) -> None:
     """Draw a line for each value of a filter that no episode has."""
     for text in unknown_values(view):
         st.warning(escape_markdown(text), icon=":material/help:")
-
-
-def draw_facets(view: ViewState) -> None:
-    """Draw the filters of a view; where its filter cannot be read, those of the view without it."""
-    try:
-        shown = _facets_of_view(view)
-    except QueryTimeout as error:
-        st.caption(f"No counts: {escape_markdown(error)}")
-        return
-    except AresError:
-        # The main part of the page reports what is wrong; the other filters stay where they are.
-        shown = _facets_or_none(replace(view, where="")) or _facets_or_none(ViewState())
-    if shown:
-        apply = guard_field("browse.filters", lambda new: change_view(partial(_filtered_view, new)))
-        draw_refusal("browse.filters")
-        draw_filters(shown, key="browse.filters", on_change=apply)
-
-
-def _facets_or_none(view: ViewState) -> list[dict[str, Json]]:
-    try:
-        return _facets_of_view(view)
-    except AresError:
-        return []
-
-
-def _facets_of_view(view: ViewState) -> list[dict[str, Json]]:
-    where = read_shown_filter(view)
-    cut = SearchThresholdIds(**view.query, min_score=search_threshold(view)) if view.is_search else None
-    facets = {facet.column: facet for facet in cached_reads.read_facets(where, cut=cut)}
-    for column in view.filters:
-        # Counts beside a column's values ignore its filter: they are what a click would add.
-        without_column = read_shown_filter(view, leave_out=column)
-        (facets[column],) = cached_reads.read_facets(without_column, column, cut)
-    ranks = {column: column_rank(column) for column in facets}
-    # Groups first: the usual columns come first in theirs.
-    ordered = sorted(facets.values(), key=lambda facet: (ranks[facet.column][1], ranks[facet.column]))
-    # A column that an annotator declares is shown before it has a value; one of the source may never have any.
-    informative = [facet for facet in ordered if facet.counts or facet.histogram or facet.meaning]
-    data = [_facet_data(facet, view) for facet in informative]
-    return [_score_data(where, cut), *data] if cut else data
-
-
-def _filtered_view(changed: Sequence[ColumnFilter], view: ViewState) -> ViewState:
-    for column_filter in changed:
-        if column_filter.column != _SCORE:
-            view = view.with_filter(column_filter)
-        elif view.is_search:
-            cut = round(column_filter.low or 0.0, 4) if column_filter.values else None
-            view = replace(view, cut=cut, page=1)
-    return view
-
-
-def _score_data(where: str, cut: SearchThresholdIds) -> dict[str, Json]:
-    """The scores of a search as a facet whose lower bound is the cut."""
-    from ares.search import SCORE_BINS
-
-    histogram = cached_reads.read_search_scores(**cut.query).histogram(where)
-    facet = Facet(
-        column=_SCORE,
-        type="float64",
-        meaning="how like the search an episode is; the lower end is the least score that is shown",
-        edges=tuple(number / SCORE_BINS for number in range(SCORE_BINS + 1)),
-        histogram=tuple(histogram),
-    )
-    column_filter = ColumnFilter(column=_SCORE, values=(_CUT,), low=cut.min_score)
-    data = _facet_data(facet, ViewState(filters={_SCORE: column_filter}))
-    return {**data, "label": "score", "open": True, "group": ""}
-
-
-def _facet_data(facet: Facet, view: ViewState) -> dict[str, Json]:
-    column_filter = view.filters.get(facet.column)
-    texts = [(str(value).lower() if facet.type == "bool" else str(value), n) for value, n in facet.counts]
-    producers = cached_reads.read_producers() if facet.column.endswith("_maker") else {}
-    counts: list[Json] = [[text, n, value_words(facet.column, text, producers)] for text, n in texts]
-    return {
-        **{name: list(value) if isinstance(value, tuple) else value for name, value in asdict(facet).items()},
-        "counts": counts,
-        "label": format_column_label(facet.column),
-        "open": facet.column in _OPEN_FACETS,
-        "group": column_group(facet.column),
-        "values": list(column_filter.values) if column_filter else [],
-        "low": column_filter.low if column_filter else None,
-        "high": column_filter.high if column_filter else None,
-        "missing_on": column_filter.missing if column_filter else False,
-    }
-
-
-def draw_saved_views(view: ViewState) -> None:
-    """Draw the list of saved views with the form that saves this one."""
-    with st.popover("Views", icon=":material/bookmark:"):
-        for saved in cached_reads.list_saved_views():
-            with st.container(horizontal=True):
-                st.button(
-                    escape_markdown(saved.name), key=f"views.open.{saved.name}", width="stretch",
-                    on_click=write_parameters, args=(saved.query,),
-                    help=f"saved by {escape_markdown(saved.person)}, {saved.created[:10]}",
-                )  # fmt: skip
-                st.button(
-                    "Delete", key=f"views.delete.{saved.name}", type="tertiary",
-                    on_click=guard_field("views.name", _delete_view), args=(saved.name,),
-                )  # fmt: skip
-        with st.form("views.form", border=False):
-            st.text_input("Name of this view", key="views.name", placeholder="drawers to review")
-            save = guard_field("views.name", _save_view, clears=True)
-            st.form_submit_button("Save this view", on_click=save, args=(view,))
-        draw_refusal("views.name")
-
-
-def _save_view(view: ViewState) -> None:
-    from ares.curation import save_view
-
-    name, params = entered_text("views.name"), view_to_params(view)
-    save_view(cached_reads.workspace().stores, name, params, person=read_person_name())
-
-
-def _delete_view(name: str) -> None:
-    from ares.curation import delete_view
-
-    delete_view(cached_reads.workspace().stores, name, person=read_person_name())
-
-
-_SHOW, _COLUMNS = "browse.show", "browse.columns"
-
-
-def draw_layout_choice(view: ViewState) -> None:
-    """Draw the switch between cards of three sizes and a table, and the choice of the columns of the table."""
-
-    def show() -> None:
-        shown = entered_text(_SHOW, view.show)
-        change_view(lambda newest: replace(newest, show=shown))
-
-    def choose() -> None:
-        names = tuple(str(name) for name in st.session_state.get(_COLUMNS) or ())
-        change_view(lambda newest: replace(newest, columns=names))
-
-    show_value(_SHOW, view.show)
-    st.segmented_control(
-        "Show as", list(SHOWN_AS), key=_SHOW, format_func=SHOWN_AS.__getitem__, on_change=show, required=True,
-        label_visibility="collapsed", width="content",
-    )  # fmt: skip
-    if view.show == "table":
-        with st.popover("Columns", icon=":material/view_column:"):
-            show_value(_COLUMNS, list_table_columns(view))
-            columns = sorted(cached_reads.filter_columns(), key=column_rank)
-            st.multiselect("Columns", columns, key=_COLUMNS, format_func=column_choice, on_change=choose)
 
 
 _MOST_GROUPS = 6

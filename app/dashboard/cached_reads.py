@@ -13,23 +13,32 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import streamlit as st
 
-from app.dashboard import map_points
-from app.dashboard.user_limits import UserLimits, search_image
 from ares.deadline import Deadline, current_deadline, limit_time
 from ares.errors import QueryTimeout, RequestError
 from ares.rubric import REFUTED_COLUMN
-from ares.search import Facet, Hit, Query, list_embedding_spaces, load_encoder, prepare_text_search
+from ares.search import (
+    IDENTITY_COLUMNS,
+    Facet,
+    Hit,
+    Query,
+    list_embedding_spaces,
+    load_encoder,
+    prepare_text_search,
+)
 from ares.store import CONFLICT, DISAGREEMENT, NOTES, TAGS, in_condition
 from ares.workspace import Workspace
+from ares_app.dashboard import map_points
+from ares_app.dashboard.user_limits import UserLimits, search_image
 
 if TYPE_CHECKING:
-    from app.dashboard.map_points import MapColours, MapPoints, View
     from ares.annotation import Producer
-    from ares.curation import CurationSet, GroupStatistics, SavedView
+    from ares.curation import CurationSet, GroupStatistics
     from ares.episode import Episode, Json
     from ares.reports import DatasetHealth
-    from ares.review import InstructionAudit, MeasuredShare
+    from ares.review import InstructionAudit, MeasuredShare, ReviewQueue
     from ares.search import EpisodeScores
+    from ares.workspace import DatasetCoverage
+    from ares_app.dashboard.map_points import MapColours, MapPoints, View
 
 
 P = ParamSpec("P")
@@ -117,23 +126,12 @@ _MAX_AGE_SECONDS = 20
 # A spec that is given later changes the contract of a dataset and the version of no table.
 _HEALTH_AGE_SECONDS = 300
 # Columns that have another value for nearly every episode: a facet of them offers no choice.
-_WITHOUT_FACET = frozenset(
-    (
-        "episode_id",
-        "key",
-        "source",
-        "source_stamp",
-        "camera_stamps",
-        "content_hash",
-        "duplicate_of",
-        "instructions",
-        "caption",
-        "grade_time",
-        "notes",
-    )
-)
+_WITHOUT_FACET = IDENTITY_COLUMNS | {"instructions", "caption", "grade_time", NOTES}
 # Columns that a card shows.
-_CARD_COLUMNS = ("caption", "grade", TAGS, NOTES, REFUTED_COLUMN, CONFLICT, DISAGREEMENT)
+_CARD_COLUMNS = (
+    *("caption", "grade", TAGS, NOTES, REFUTED_COLUMN, CONFLICT, DISAGREEMENT),
+    *("outcome", "outcome_source"),
+)
 # New vectors change the version of neither the episodes nor the segments.
 _SCORES_AGE_SECONDS = 300
 # The workspace of the process; empty until `use_workspace`.
@@ -279,17 +277,45 @@ def leave_out_copies(where: str) -> str:
 
 
 @_keep_by_version(64)
-def read_facets(where: str, only: str = "", cut: SearchThresholdIds | None = None) -> list[Facet]:
+def read_ends(where: str, column: str) -> tuple[float | None, float | None]:
+    """Return the lowest and the highest value of a column of numbers; None where no episode has one."""
+    import pyarrow.compute as pc
+
+    table = workspace().stores.tables.episodes
+    ends: dict[str, Any] = limited(
+        lambda: pc.min_max(table.read_columns([column], where)[column]), where
+    ).as_py()
+    return ends["min"], ends["max"]
+
+
+@_keep_by_version(1)
+def outcome_column() -> str:
+    """Return the column that says how episodes ended; an older workspace has only `success`, or has more in it."""
+    known = filter_columns()
+    if "outcome" not in known or count_episodes("outcome IS NULL AND success IS NOT NULL"):
+        return "success"
+    return "outcome"
+
+
+def list_facet_columns() -> list[str]:
+    """The columns that have a facet."""
+    return [name for name in filter_columns() if name not in _WITHOUT_FACET]
+
+
+@_keep_by_version(64)
+def read_facets(
+    where: str, only: str | tuple[str, ...] = "", cut: SearchThresholdIds | None = None
+) -> list[Facet]:
     """Return counts and histograms of the episodes that match a filter.
 
     Args:
         where: SQL filter.
-        only: One column; "" for every column that has a facet.
+        only: One column, or some; "" for every column that has a facet.
         cut: Only episodes that a search scores so high; None for all.
     """
     from ares.search import compute_facets
 
-    columns = [only] if only else [name for name in filter_columns() if name not in _WITHOUT_FACET]
+    columns = ([only] if isinstance(only, str) else only) if only else list_facet_columns()
     rows = read_search_scores(**cut.query).rows(cut.min_score) if cut else None
     return limited(lambda: compute_facets(workspace().stores, where, columns, rows), where)
 
@@ -356,6 +382,12 @@ def read_search_scores(*, text: str = "", like: str = "", image: str = "", by: s
     return _scores_of_version(text, like, image, by, version)
 
 
+@_keep_answers(8, is_shared=True)
+def review_queue(name: str) -> ReviewQueue:
+    """A review queue, which keeps what it has read of its answers. Raises RequestError where there is none."""
+    return workspace().review.queue(name)
+
+
 @_keep_answers(8, seconds=_SCORES_AGE_SECONDS, is_shared=True)
 def _scores_of_version(text: str, like: str, image: str, by: str, version: tuple[int, int]) -> EpisodeScores:
     from ares.search import EncodedQuery, score_episodes
@@ -403,7 +435,7 @@ def _similar_hits(episode_id: str, by: str, limit: int) -> list[Hit]:
 
 
 def _search_query(text: str, like: str, image: str, by: str) -> Query:
-    return Query(text=text, like=like, image=search_image(workspace().stores, image), by=by)
+    return Query(text=text, like=like, image=search_image(image), by=by)
 
 
 @_keep_by_version(256)
@@ -460,10 +492,22 @@ def read_values(ids: Sequence[str], columns: Sequence[str]) -> dict[str, Mapping
     return {str(row["episode_id"]): row for row in rows.to_pylist()}
 
 
-@_keep_by_version(1)
+@_keep_by_version(1, seconds=_MAX_AGE_SECONDS)
+def read_status() -> dict[str, Any]:
+    """Return the document of `ares status`."""
+    return limited(lambda: workspace().status().to_json())
+
+
 def count_datasets() -> Mapping[str, int]:
     """Return the number of episodes of each dataset."""
-    return limited(lambda: workspace().status()).datasets
+    counts: Mapping[str, int] = read_status()["datasets"]
+    return counts
+
+
+@_keep_by_version(1, seconds=_MAX_AGE_SECONDS)
+def read_coverage() -> list[DatasetCoverage]:
+    """Return how much of each dataset is stored."""
+    return limited(workspace().coverage)
 
 
 @_keep_by_version(64, seconds=_HEALTH_AGE_SECONDS, is_shared=True)
@@ -504,20 +548,6 @@ def list_sets() -> list[CurationSet]:
     return limited(lambda: [version for name in sets for version in reversed(sets.versions(name))])
 
 
-def list_saved_views() -> list[SavedView]:
-    """Return the saved views, by name."""
-    from ares.curation import list_views
-
-    return limited(lambda: list_views(workspace().stores))
-
-
 def read_episodes(ids: Sequence[str]) -> list[Episode]:
     """Return episodes in the order of the ids; unknown ids are left out."""
     return limited(lambda: workspace().stores.tables.episodes.get(ids))
-
-
-@_keep_answers(1, seconds=_MAX_AGE_SECONDS)
-def media_cache_bytes() -> int:
-    """Return the disk space of playable videos and posters."""
-    folder = workspace().stores.folder / "cache"
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else 0

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote, urlencode
 
-from app.dashboard.column_words import (
-    code_words,
-    format_column_label,
-    format_value_for_people,
-    value_line,
-    value_words,
-)
 from ares.annotation import Producer
+from ares.console import count_of
 from ares.episode import Camera, Episode, Json, format_duration
+from ares.media import stamp_mismatch
 from ares.rubric import REFUTED_COLUMN
 from ares.search import Hit
 from ares.store import CONFLICT, DISAGREEMENT, TAGS, declared_columns
 from ares.workspace import describe_grade
+from ares_app.dashboard.column_words import (
+    code_words,
+    format_column_label,
+    value_line,
+)
 
 _CAPTION_QUESTION = "Is the caption true of the episode?"
-_REFUTED_QUESTION = " The judge accepted false captions that were put to it; the page Status says which."
+_REFUTED_QUESTION = " The judge accepted false captions that were put to it; the page Quality says which."
 
 
 def build_cards(
@@ -56,34 +55,6 @@ def build_cards(
     ]
 
 
-def add_table_cells(
-    cards: Sequence[Json],
-    episodes: Sequence[Episode],
-    values: Mapping[str, Mapping[str, Any]],
-    producers: Mapping[str, Producer],
-) -> None:
-    """Give cards the record and the values of the columns of a table.
-
-    Args:
-        cards: Cards of `build_cards`, of the same episodes.
-        episodes: The episodes.
-        values: The columns of the table, by episode id.
-        producers: Producers by id.
-    """
-    for card, episode in zip(cards, episodes, strict=True):
-        assert isinstance(card, dict)
-        row = dict(values.get(episode.episode_id, {}))
-        if row.get("grade"):
-            # As the badge says it, with whether it counts.
-            row["grade"] = card["badges"][0]["text"].removeprefix("caption ")
-        card["key"] = episode.key
-        card["cells"] = [
-            [format_column_label(name), "" if value is None else _cell_text(name, value, producers), name]
-            for name, value in row.items()
-            if name != "episode_id"
-        ]
-
-
 def add_value_lines(
     cards: Sequence[Json],
     values: Mapping[str, Mapping[str, Any]],
@@ -105,8 +76,16 @@ def add_value_lines(
         card["value"] = value_line(column, value, units.get(column, ""), producers)
 
 
-def _cell_text(column: str, value: Json, producers: Mapping[str, Producer]) -> str:
-    return value_words(column, format_value_for_people(value), producers)
+def move_shared_facts(cards: Sequence[Json]) -> list[str]:
+    """Take what holds for all cards from them, and return it."""
+    own = [cast("dict[str, Any]", card) for card in cards]
+    facts = [card["facts"] for card in own]
+    shared = (
+        [str(fact) for fact in facts[0] if all(fact in other for other in facts)] if len(facts) > 1 else []
+    )
+    for card in own:
+        card["facts"] = [fact for fact in card["facts"] if fact not in shared]
+    return shared
 
 
 def format_grade_label(values: Mapping[str, Any]) -> str:
@@ -118,30 +97,25 @@ def format_grade_label(values: Mapping[str, Any]) -> str:
 
 # Tone of the badge of a grade.
 _TONES = {"acceptable": "good", "not_acceptable": "bad", "unsure": "open", "error": "open"}
-_OUTCOMES = {"success": "good", "failure": "bad"}
+_OUTCOMES = {"success": "good", "failure": "bad", "partial": "open", "aborted": "open"}
 
 
-def list_badges(episode: Episode, values: Mapping[str, Any]) -> list[Json]:
-    """Return the badges of an episode, each with the question that it answers.
+def list_notices(values: Mapping[str, Any]) -> list[Json]:
+    """Return what an episode is in doubt about, as badges that say the question.
 
     Args:
-        episode: The episode.
         values: Columns of `cached_reads.read_captions`.
     """
-    badges, outcome = list[tuple[str, str, str]](), format_outcome_label(episode)
-    if outcome:
-        source = f", by {episode.success_source}" if episode.success_source else ""
-        badges.append((_OUTCOMES[outcome], outcome, f"Did the episode succeed{source}?"))
+    badges: list[Json] = []
     if values.get(CONFLICT):
-        badges.append(("bad", str(values[CONFLICT]), "Do all agree whether it succeeded?"))
+        badges.append(_make_badge("bad", str(values[CONFLICT]), "Do all agree whether it succeeded?"))
     if differing := ", ".join(format_column_label(name) for name in values.get(DISAGREEMENT) or ()):
-        badges.append(("open", f"producers differ: {differing}", "Do all producers say the same?"))
-    badges += [("tag", str(tag), "Which tags did people give?") for tag in values.get(TAGS) or ()]
-    graded = make_grade_badge(values)
-    if format_grade_label(values) != "no_caption":
-        graded["text"] = f"caption {graded['text']}"
-    rest: list[Json] = [{"tone": tone, "text": text, "tip": tip} for tone, text, tip in badges]
-    return [graded, *rest]
+        badges.append(_make_badge("open", f"producers differ: {differing}", "Do all producers say the same?"))
+    return badges
+
+
+def _make_badge(tone: str, text: str, tip: str) -> dict[str, Json]:
+    return {"tone": tone, "text": text, "tip": tip}
 
 
 def make_grade_badge(values: Mapping[str, Any]) -> dict[str, Json]:
@@ -153,17 +127,25 @@ def make_grade_badge(values: Mapping[str, Any]) -> dict[str, Json]:
     return {"tone": _TONES.get(grade, "none"), "text": words, "tip": _CAPTION_QUESTION}
 
 
-def format_outcome_label(episode: Episode) -> str:
-    """Return "success" or "failure", or "" when the source has no outcome."""
-    return {True: "success", False: "failure", None: ""}[episode.success]
+def format_outcome_label(episode: Episode, values: Mapping[str, Any]) -> str:
+    """Return how an episode ended in one word: success, failure, partial or aborted; "" where nobody says.
+
+    Args:
+        episode: The episode.
+        values: Columns of `cached_reads.read_captions`.
+    """
+    return str(values.get("outcome") or {True: "success", False: "failure", None: ""}[episode.success])
 
 
 def lost_reason(camera: Camera) -> str:
-    """Return that the file of a camera is gone, and what to do; "" where it is there, or not on this machine."""
-    uri = camera.media.uri
-    if "://" in uri or Path(uri).exists():
+    """Return that the file of a camera is gone or another one, and what to do; "" where it can be shown.
+
+    A file that is not on this machine is not looked at.
+    """
+    if "://" in camera.media.uri:
         return ""
-    return f"file is missing: {uri}; put it back, or tell where it is now: ares doctor --relocate OLD=NEW"
+    error = stamp_mismatch(camera.media.uri, camera.media.stamp)
+    return str(error) if error else ""
 
 
 def _card_data(
@@ -176,9 +158,13 @@ def _card_data(
 ) -> dict[str, Json]:
     # The camera of the hit, else the first one without a flag.
     hit_cameras = [camera for camera in episode.cameras if hit and camera.name == hit.camera]
-    camera = next(iter([*hit_cameras, *episode.good_cameras]), None)
-    if camera and lost_reason(camera):
-        camera = None
+    reasons = {camera.name: lost_reason(camera) for camera in episode.cameras}
+    shown = [camera for camera in [*hit_cameras, *episode.good_cameras] if not reasons[camera.name]]
+    camera = next(iter(shown), None)
+    outcome = format_outcome_label(episode, values)
+    says = values.get("outcome_source") or episode.success_source
+    badges = list_notices(values)
+    badges += [_make_badge("tag", str(tag), "Which tags did people give?") for tag in values.get(TAGS) or ()]
     good = sum(not camera.flags for camera in episode.cameras)
     # A hit without a camera matched by its text, which belongs to no moment.
     second = hit.seconds if hit and hit.camera else None
@@ -191,10 +177,20 @@ def _card_data(
         "title": episode.instruction or episode.key,
         "caption": values.get("caption") or "",
         "instruction": episode.instruction,
-        "badges": list_badges(episode, values),
-        "facts": [episode.dataset, f"{good} camera{'' if good == 1 else 's'}", f"{episode.rate_hz:g} Hz"],
+        "outcome": _make_badge(
+            _OUTCOMES[outcome], outcome, f"How did it end{f', by {says}' if says else ''}?"
+        )
+        if outcome
+        else None,
+        "grade": make_grade_badge(values),
+        "badges": badges,
+        "facts": [
+            episode.dataset,
+            count_of(good, "camera"),
+            f"{episode.rate_hz:g} Hz{' (assumed)' if episode.rate_source == 'assumed' else ''}",
+        ],
         "value": "",
-        "assumed": episode.rate_source == "assumed",
+        "lost": next(filter(None, reasons.values()), ""),
         "length": format_duration(episode.duration_seconds),
         "score": f"{hit.score:.2f}" if hit and is_scored and hit.score is not None else "",
         "moment": "" if second is None else f"{second:.1f} s",
@@ -219,7 +215,7 @@ def make_episode_page_params(
 
 
 def make_video_url(episode: Episode, camera: str) -> str:
-    """Return the URL of the playable video of one camera, which `app.server.routes` answers."""
+    """Return the URL of the playable video of one camera, which `ares_app.server.routes` answers."""
     return f"/api/media/{episode.episode_id}/{quote(camera, safe='')}.mp4?v={episode.content_hash[:8]}"
 
 

@@ -5,78 +5,81 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import NamedTuple
 
 from ares.annotation import Producer
 from ares.episode import Json, format_duration
 
 # Groups of the filters, in the order of the page, with the beginnings of the names of their columns.
 _GROUP_STARTS: Mapping[str, tuple[str, ...]] = {
-    "outcome": ("success", "person_success", "failure_", "conflict", "caption_success"),
+    "outcome": ("outcome", "success", "person_success", "failure_", "conflict", "caption_success"),
     "caption": ("caption", "verb", "object", "place", "arm", "count", "num_segments", "segment_", "slot_"),
+    "attributes": ("attr_", "attributes_"),
     "motion": (
         "path_length", "mean_speed", "peak_speed", "jerk", "sparc", "joint_", "idle_share", "direction_changes",
-        "motion_", "gripper_events", "hand_events", "action_", "valuation", "map_", "embed_",
+        "gripper_events", "hand_events", "action_", "valuation",
     ),
-    "checks": ("quality_", "timestamp_jitter", "instruction_fits", "corrected_instruction", "instruction_"),
+    "checks": ("quality_", "instruction_fits", "corrected_instruction", "instruction_"),
     "grade": ("grade", "acceptable", "reviewe", "disagreement"),
 }  # fmt: skip
+# Columns about files, clocks and programs, which few people filter by.
+MACHINE_GROUP = "details"
+_MACHINE_STARTS = (
+    *(
+        "format",
+        "version",
+        "split",
+        "complete",
+        "ingested",
+        "rate_",
+        "claimed_",
+        "measured_",
+        "clock_",
+        "frame_",
+    ),
+    *(
+        "num_cameras",
+        "timestamp_",
+        "map_",
+        "embed_",
+        "joint_unit",
+        "motion_",
+        "grade_margin",
+        "grade_refuted",
+    ),
+    *("outcome_source", "success_source", "success_gaps", "success_original", "instruction_original"),
+)
 EPISODE_GROUP = "episode"
-GROUPS = (EPISODE_GROUP, *_GROUP_STARTS)
+GROUPS = (EPISODE_GROUP, *_GROUP_STARTS, MACHINE_GROUP)
 
 # Columns that come first in every list of columns.
 _USUAL = (
-    *("dataset", "instruction", "grade", "success", "robot", "duration_seconds", "num_steps", "rate_hz"),
-    "num_cameras",
+    *("dataset", "instruction", "grade", "outcome", "success", "robot", "duration_seconds", "num_steps"),
+    *("rate_hz", "num_cameras"),
 )
 _DURATION = "duration_seconds"
 
-
-class WorstOrder(NamedTuple):
-    """An order by a stored column in which what is likely bad comes first.
-
-    Attributes:
-        descending: Whether the largest value is the worst.
-        label: What is compared.
-        sentence: What it orders by.
-    """
-
-    descending: bool
-    label: str
-    sentence: str
-
-
-WITHOUT_VALUE = "Episodes without a value are the last."
-# By column, in the order of the page.
-WORST_ORDERS: Mapping[str, WorstOrder] = {
-    "grade_score": WorstOrder(
-        False, "grade score",
-        "Ordered by the grade of the caption: the lowest weighted share of criteria met comes first.",
-    ),
-    "success_probability": WorstOrder(
-        False, "success probability",
-        "Ordered by the probability that the task was done at the end: the lowest comes first.",
-    ),
-    "quality_findings": WorstOrder(
-        True, "findings",
-        "Ordered by the number of suspicious things that ingestion reported: the most come first.",
-    ),
-}  # fmt: skip
 
 _UNITS = {"_seconds": " (s)", "_hz": " (Hz)"}
 # Labels of columns whose names say too little.
 _LABELS: Mapping[str, str] = {
     "key": "record",
+    "success": "outcome (success or failure)",
+    "outcome_share": "share of the task that was done",
+    "outcome_source": "origin of the outcome",
     "num_steps": "steps",
     "num_cameras": "cameras",
     "num_segments": "segments",
     "rate_source": "origin of the rate",
-    "success_source": "origin of the outcome",
+    "success_source": "origin of the success",
+    "success_original": "recorded success",
+    "success_source_original": "origin of the recorded success",
+    "instruction_original": "recorded instruction",
+    "instructions_original": "recorded instructions",
     "measured_rate_hz": "measured rate (Hz)",
     "claimed_rate_hz": "claimed rate (Hz)",
     "rate_spread": "spread of the rate",
     "clock_shift_seconds": "uneven clock, up to (s)",
-    "quality_codes": "findings of checks",
+    "quality_codes": "findings",
     "quality_findings": "number of findings",
     "timestamp_jitter": "jitter of the stamps",
     "instruction_fits": "instruction fits",
@@ -100,6 +103,10 @@ _LABELS: Mapping[str, str] = {
 }
 # Endings of columns about the producer of a value, with what they say.
 _ENDINGS = {"_maker": "{} made by"}
+_OUTCOMES: Mapping[str, str] = {
+    **dict.fromkeys(("true", "yes"), "success"),
+    **dict.fromkeys(("false", "no"), "failure"),
+}
 VERDICTS: Mapping[str, str] = {
     "MET": "met",
     "UNMET": "not met",
@@ -132,8 +139,8 @@ def format_column_label(column: str) -> str:
 
 def column_group(column: str) -> str:
     """Return the group of the filters that a column is in."""
-    if column.endswith("_maker"):
-        column = column.rpartition("_")[0]
+    if column.endswith("_maker") or column.startswith(_MACHINE_STARTS):
+        return MACHINE_GROUP
     for group, starts in _GROUP_STARTS.items():
         if column.startswith(starts):
             return group
@@ -184,6 +191,8 @@ def value_words(column: str, value: str, producers: Mapping[str, Producer]) -> s
     """Return a value of a column as a sentence says it; the value where it is words already."""
     if column.endswith("_maker"):
         return producer_words(producers, value)
+    if column in ("success", "person_success", "caption_success"):
+        return _OUTCOMES.get(value, value)
     if column.startswith("grade_") and value in VERDICTS:
         return VERDICTS[value]
     if column == "grade_verdicts":

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.dashboard.column_words import format_column_label, format_value_for_people
-from app.dashboard.view_state import ColumnFilter
 from ares.episode import Json
-from ares.errors import RequestError
+from ares_app.dashboard.column_words import format_column_label, format_value_for_people
+from ares_app.dashboard.markdown_text import escape_markdown
 
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
@@ -35,10 +32,7 @@ def load_component(name: str) -> ComponentRenderer:
 
     folder = _FOLDER / name
     code = bundle_javascript_modules(folder / "index.js")
-    # Two players side by side are drawn as one is.
-    shared = ["player/style.css"] if name == "compare" else []
-    files = [_FOLDER / "common.css", *(_FOLDER / path for path in shared), folder / "style.css"]
-    css = "".join(path.read_text() for path in files)
+    css = "".join(path.read_text() for path in (_FOLDER / "common.css", folder / "style.css"))
     return st.components.v2.component(f"ares_{name}", js=code, css=css, html="<div class='root'></div>")
 
 
@@ -90,23 +84,6 @@ def _when_clicked(
     return handle
 
 
-def draw_filters(
-    facets: Sequence[Mapping[str, Json]], key: str, on_change: Callable[[list[ColumnFilter]], None]
-) -> None:
-    """Draw the filters.
-
-    Args:
-        facets: Columns with their counts and their current filter.
-        key: Streamlit key of the component.
-        on_change: Called with the filters that the user changed since they were last drawn, before the page is drawn
-            again.
-    """
-
-    handle = _when_clicked(key, "changed", lambda clicks: on_change(list(map(_column_filter, clicks))))
-    data: dict[str, Json] = {"facets": list[Json](facets), "number": _newest_click(key)}
-    load_component("filters")(data=data, key=key, on_changed_change=handle)
-
-
 def _newest_click(key: str) -> int:
     """Number of the newest click on a component that is known; 0 before the first."""
     import streamlit as st
@@ -128,17 +105,6 @@ def _take_new_clicks(key: str, name: str) -> list[Mapping[str, Any]]:
     return clicks
 
 
-def _column_filter(value: Mapping[str, Any]) -> ColumnFilter:
-    low, high = value["low"], value["high"]
-    return ColumnFilter(
-        column=str(value["column"]),
-        values=tuple(str(text) for text in value["values"]),
-        low=None if low is None else float(low),
-        high=None if high is None else float(high),
-        missing=bool(value["missing"]),
-    )
-
-
 def draw_grid(
     cards: Sequence[Json],
     key: str,
@@ -147,13 +113,13 @@ def draw_grid(
     ticked: Collection[str] | None = None,
     on_tick: Callable[[Mapping[str, bool]], None] | None = None,
 ) -> None:
-    """Draw cards, or a table of them.
+    """Draw cards.
 
     Args:
-        cards: Cards of `app.dashboard.cards.build_cards`.
+        cards: Cards of `ares_app.dashboard.cards.build_cards`.
         key: Streamlit key of the component.
         on_open: Called with the episode id, its position in the results and the second of a card that is clicked.
-        size: "small", "" (medium), "large", or "table": a row for each card, with its cells.
+        size: "small" or "".
         ticked: Ids of the episodes that are ticked; None draws no boxes.
         on_tick: Called with the ids of cards that were ticked (True) or unticked. Both are called before the page is
             drawn again.
@@ -183,47 +149,59 @@ def draw_table(
     rows: Sequence[Mapping[str, Any]],
     key: str,
     action: str = "",
-    on_action: Callable[[int], None] | None = None,
-) -> int | None:
-    """Draw rows of text that wrap, can be searched and copied.
+    on_action: Callable[[int], object] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> None:
+    """Draw rows that are sorted by a click on a name, searched, copied and loaded as CSV.
 
     Args:
-        rows: Values by column; a value may be a pair of a text and its tip.
-        key: Streamlit key of the component.
-        action: What the button of each row says; "" draws none.
-        on_action: Called with the number of a row whose button is clicked, before the page is drawn again.
-
-    Returns:
-        The number of the row whose button was clicked last, where nothing is called with it; else None.
+        rows: Values by column: numbers, flags, texts, or pairs of which the first is drawn; None is unknown.
+        key: Streamlit key of the table.
+        action: What the button of each row says.
+        on_action: Called with the number of a row whose button is clicked, before the page is drawn again. What it
+            keeps is the identity of the row: the next table may have another row at that place.
+        config: How a column is drawn, by its name, as `st.column_config` makes it.
     """
+    import pyarrow as pa
     import streamlit as st
 
     names = list(dict.fromkeys(name for row in rows for name in row))
-    state = f"{key}.row"
+    columns = {format_column_label(name): [row.get(name) for row in rows] for name in names}
+    configs = {format_column_label(name): shown for name, shown in (config or {}).items()}
+    clicked, selecting = f"{key}.clicked", dict[str, Any]()
+    if on_action:
+        # The button for the pointer; shift and space, which tick a row, for the keyboard.
+        button = st.column_config.ButtonColumn(
+            action,
+            type="tertiary",
+            pinned=True,
+            key=clicked,
+            on_click=_when_sent(clicked, "row", on_action),
+        )
+        columns, configs = {action: [action] * len(rows), **columns}, {**configs, action: button}
+        selecting = {
+            "selection_mode": "single-row",
+            "on_select": _when_sent(key, "selection", lambda ticked: list(map(on_action, ticked["rows"]))),
+        }
+    table = pa.table({label: _as_column(values) for label, values in columns.items()})
+    with st.container(key=f"{key}.table"):
+        st.dataframe(table, key=key, hide_index=True, column_config=configs, placeholder="", **selecting)
 
-    def select(sent: Mapping[str, Any]) -> None:
-        if int(sent["row"]) < len(rows):
-            st.session_state[state] = None if on_action else int(sent["row"])
-            if on_action:
-                on_action(int(sent["row"]))
 
-    selected = st.session_state.get(state)
-    selected = selected if selected is not None and selected < len(rows) else None
-    data: dict[str, Json] = {
-        "columns": [[format_column_label(name), name] for name in names],
-        "rows": [[_text_and_tip(row.get(name)) for name in names] for row in rows],
-        "action": action,
-        "selected": -1 if selected is None else selected,
-    }
-    load_component("table")(data=data, key=key, on_selected_change=_when_sent(key, "selected", select))
-    return selected
+def draw_pairs(rows: Mapping[str, str]) -> None:
+    """Draw names with their values; one without a value is left out."""
+    import streamlit as st
+
+    lines = [f"| {escape_markdown(name)} | {escape_markdown(text)} |" for name, text in rows.items() if text]
+    st.markdown("\n".join(["| | |", "|---|---|", *lines]))
 
 
-def _text_and_tip(value: Any) -> list[Json]:
-    """Text and tip of a cell."""
-    if isinstance(value, tuple):
-        return list(value)
-    return ["" if value is None else format_value_for_people(value), ""]
+def _as_column(values: Sequence[Any]) -> list[Any]:
+    """Numbers as they are, so that they are sorted; all else as a person reads it."""
+    texts = [value[0] if isinstance(value, tuple) else value for value in values]
+    if all(value is None or type(value) in (int, float) for value in texts):
+        return texts
+    return ["" if value is None else format_value_for_people(value) for value in texts]
 
 
 def draw_map(
@@ -236,7 +214,7 @@ def draw_map(
     """Draw the map of the episodes.
 
     Args:
-        data: What `app.dashboard.views.map` reads; see `components/map/index.js`.
+        data: What `ares_app.dashboard.views.map` reads; see `components/map/index.js`.
         key: Streamlit key of the component: one for every part, so that the browser moves it and asks for points.
         on_view: Called with the four sides of the part that is shown.
         on_region: Called with the corners of a lasso.
@@ -250,25 +228,29 @@ def draw_map(
 
 def draw_player(
     data: dict[str, Json],
-    judge: Mapping[str, Json],
+    judge: Mapping[str, Json] | None,
     key: str,
-    on_frame_search: Callable[[str], None],
-    on_acts: Callable[[list[Mapping[str, Any]]], None],
+    on_frame_search: Callable[[str], None] | None = None,
+    on_acts: Callable[[list[Mapping[str, Any]]], None] | None = None,
 ) -> None:
     """Draw the player, and beside it what people say of the episode.
 
     Args:
         data: Cameras, signals and timeline of the episode.
-        judge: What the column beside the picture shows; a change of it leaves what plays alone.
+        judge: What the column beside the picture shows, or None; a change of it leaves what plays alone.
         key: Streamlit key of the component, the same for every episode: a player stays until the next one is there.
         on_frame_search: Called with "EPISODE_ID/CAMERA@SECONDS" when the user searches for frames like that one.
         on_acts: Called with what the user ruled, ticked, tagged, corrected or took back, in order.
     """
-    shown = {**data, "judge": {**judge, "number": _newest_click(key)}}
+    shown = {**data, "judge": None if judge is None else {**judge, "number": _newest_click(key)}}
     load_component("player")(
-        data=shown, key=key, on_frame_change=_when_sent(key, "frame", on_frame_search),
-        on_acts_change=_when_clicked(key, "acts", on_acts),
+        data=shown, key=key, on_frame_change=_when_sent(key, "frame", on_frame_search or _ignore_click),
+        on_acts_change=_when_clicked(key, "acts", on_acts or _ignore_click),
     )  # fmt: skip
+
+
+def _ignore_click(sent: object) -> None:
+    """No reaction to a click."""
 
 
 def draw_tab_state(data: dict[str, Json], key: str, on_restored: Callable[[list[str], Any], None]) -> None:
@@ -286,49 +268,16 @@ def draw_tab_state(data: dict[str, Json], key: str, on_restored: Callable[[list[
     load_component("tab_state")(data=data, key=key, on_restored_change=_when_sent(key, "restored", restore))
 
 
-def draw_bars(rows: Sequence[Json], name: str, measure: str, key: str) -> None:
-    """Draw shares as bars whose parts are links.
-
-    Args:
-        rows: As `app.dashboard.views.statistics` makes them; see `components/bars/index.js`.
-        name: What the rows are.
-        measure: What their numbers are.
-        key: Streamlit key of the component.
-    """
-    data: dict[str, Json] = {"rows": list(rows), "name": name, "measure": measure}
-    load_component("bars")(data=data, key=key)
-
-
 def draw_review(
     data: dict[str, Json], key: str, on_answer: Callable[[Sequence[Mapping[str, Any]]], None]
 ) -> None:
     """Draw an item of a review queue.
 
     Args:
-        data: What `app.dashboard.views.review` says of it.
+        data: What `ares_app.dashboard.views.review` says of it.
         key: Streamlit key of the component, the same for every item.
         on_answer: Called with the answers of the user, before the page is drawn again.
     """
 
     handle = _when_sent(key, "said", lambda click: on_answer([click]))
     load_component("review")(data=data, key=key, on_said_change=handle)
-
-
-def draw_search_input(key: str, on_image: Callable[[bytes], None]) -> None:
-    """Draw nothing but the link; listen for the key and for images that are dropped on the search box.
-
-    Args:
-        key: Streamlit key of the component.
-        on_image: Called with a JPEG of at most 768 pixels, before the page is drawn again.
-    """
-
-    handle = _when_sent(key, "dropped", lambda dropped: on_image(_decode_data_url(str(dropped))))
-    load_component("search_input")(data={}, key=key, on_dropped_change=handle)
-
-
-def _decode_data_url(data_url: str) -> bytes:
-    """Bytes of a data URL. Raises RequestError when it is none."""
-    try:
-        return base64.b64decode(data_url.partition(",")[2], validate=True)
-    except binascii.Error:
-        raise RequestError("the image cannot be read", "drop a PNG, JPEG or WebP file") from None

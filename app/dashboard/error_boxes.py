@@ -6,8 +6,8 @@ import logging
 
 import streamlit as st
 
-from app.dashboard.markdown_text import escape_markdown
 from ares.errors import AresError, FilterError
+from ares_app.dashboard.markdown_text import escape_markdown
 
 
 def show_error(error: AresError) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -9,19 +10,19 @@ from itertools import islice
 
 import streamlit as st
 
-from app.dashboard import cached_reads, navigation
-from app.dashboard.column_words import time_words
-from app.dashboard.components import draw_table
-from app.dashboard.fields import draw_refusal, guard_field
-from app.dashboard.job_panels import READ_ONLY, draw_command_line, draw_jobs
-from app.dashboard.markdown_text import escape_markdown
-from app.dashboard.selection_bar import read_person_name
-from app.server import PLAN, Job, list_jobs, make_option, start_command
 from ares.curation import Failure, FailureSelection, episodes_of_failures, failures_of, list_failures
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.io import ServerAddress, read_server_address
 from ares.store import Stores
+from ares_app.dashboard import cached_reads, navigation
+from ares_app.dashboard.column_words import time_words
+from ares_app.dashboard.components import draw_table
+from ares_app.dashboard.fields import draw_refusal, guard_field
+from ares_app.dashboard.job_panels import READ_ONLY, draw_command_line, draw_jobs
+from ares_app.dashboard.markdown_text import escape_markdown
+from ares_app.dashboard.selection_bar import read_person_name
+from ares_app.server import PLAN, Job, list_jobs, make_option, start_command
 
 # What the jobs are shown with that try again more than one episode.
 ALL_FAILURES = "failures"
@@ -60,13 +61,13 @@ class Retry:
             PluginError: Its module cannot be imported.
         """
         where = f"episode_id = '{self.episode_id}'" if self.episode_id else ""
-        selected = [*make_option("reason", self.reason), *make_option("where", where)]
-        flags = [
-            f"--{self.work}.{name.replace('_', '-')}={item}"
-            for name, value in _options_of_run(stores, self).items()
-            for item in ([value] if isinstance(value, str) else value)
-        ]
-        return ["annotate", self.work, "--retry-failed", *selected, *flags]
+        values = _options_of_run(stores, self)
+        options = {
+            **({"reason": self.reason} if self.reason else {}),
+            **({"annotators": {self.work: values}} if values else {}),
+        }
+        in_file = make_option("options", json.dumps(options) if options else "")
+        return ["annotate", self.work, "--retry-failed", *make_option("where", where), *in_file]
 
 
 def plan_retry(stores: Stores, retry: Retry, person: str) -> Job:
@@ -79,15 +80,15 @@ def plan_retry(stores: Stores, retry: Retry, person: str) -> Job:
     return start_command(stores, [*retry.words(stores), PLAN], person, retry.subject)
 
 
-def _options_of_run(stores: Stores, retry: Retry) -> Mapping[str, str | list[Json]]:
-    """The texts of the options that the producer holds and that are not the default.
+def _options_of_run(stores: Stores, retry: Retry) -> Mapping[str, Json]:
+    """The options that the producer holds and that are not the default.
 
     None where the annotator refuses them, as a producer may hold an id or a hash in place of a path, and where
     they name a server that the settings do not.
     """
-    from annotators.base import Options
-    from annotators.options import options_model
     from ares.registry import annotators
+    from ares_annotators.base import Options
+    from ares_annotators.options import options_model
 
     make_annotator, settings = annotators.get(retry.work), stores.settings
     producer = stores.annotations.producers().get(retry.maker_id)
@@ -100,13 +101,9 @@ def _options_of_run(stores: Stores, retry: Retry) -> Mapping[str, str | list[Jso
     # Whoever made the workspace must not choose the server that gets the key and the frames.
     if not values or _model_servers(values) - _model_servers([settings.caption_model, settings.judge_model]):
         return {}
-    texts: dict[str, str | list[Json]] = {
-        name: [str(item) for item in value] if isinstance(value, list | tuple) else str(value)
-        for name, value in values.items()
-    }
     with suppress(Exception):  # a plug-in raises any
-        make_annotator(Options(settings=settings, values=texts, load_models=False), stores)
-        return texts
+        make_annotator(Options(settings=settings, values=values, load_models=False), stores)
+        return values
     return {}
 
 
@@ -197,13 +194,15 @@ def draw_failed_work(work: str, reason: str) -> None:
     """Draw the failures of one job with one reason: a click on a row opens its episode, a button tries all again."""
     stores = cached_reads.workspace().stores
     failures = cached_reads.limited(
-        lambda: list(islice(list_failures(stores, FailureSelection(work=work, reason=reason)), _MAX_LISTED))
+        lambda: list(islice(list_failures(stores, FailureSelection(work=work, texts=[reason])), _MAX_LISTED))
     )
     rows = cached_reads.limited(lambda: make_failure_rows(stores, failures))
     st.caption(f"{escape_markdown(work)}: {escape_markdown(reason)}. A button opens the episode.")
-    key = f"status.failed.{work}.{reason}"
     draw_table(
-        rows, key, "Open", lambda row: navigation.open_page("episode", {"episode": [rows[row]["episode"]]})
+        rows,
+        "quality.failed",
+        "Open",
+        lambda row: navigation.open_page("episode", {"episode": [rows[row]["episode"]]}),
     )
     for work, maker_id in _failed_producers(failures):
         if maker_id:

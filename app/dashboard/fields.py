@@ -7,9 +7,9 @@ from typing import Any
 
 import streamlit as st
 
-from app.dashboard.address import settle_address
-from app.dashboard.error_boxes import show_error
 from ares.errors import AresError
+from ares_app.dashboard.address import settle_address
+from ares_app.dashboard.error_boxes import show_error
 
 # Session key of the errors of what was refused, by key of the field.
 _REFUSED = "fields.refused"
@@ -41,9 +41,10 @@ def guard_field(key: str, react: Callable[..., object], *, clears: bool = False)
 def draw_refusal(*keys: str) -> None:
     """Draw why what was typed into these fields was refused, until it is corrected or another page is opened."""
     refused: dict[str, AresError] = st.session_state.get(_REFUSED, {})
-    for key in keys:
-        if key in refused:
-            show_error(refused[key])
+    with st.container():  # what stands below keeps its place, and a popover that opens meanwhile stays open
+        for key in keys:
+            if key in refused:
+                show_error(refused[key])
 
 
 def forget_refusals() -> None:

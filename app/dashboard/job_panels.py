@@ -5,19 +5,27 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from html import escape
 
 import streamlit as st
 
-from app.dashboard import cached_reads, navigation
-from app.dashboard.column_words import document_words
-from app.dashboard.components import draw_table, load_component
-from app.dashboard.error_boxes import show_error
-from app.dashboard.fields import draw_refusal, guard_field
-from app.dashboard.markdown_text import escape_markdown
-from app.dashboard.selection_bar import read_person_name
-from app.server import PLAN, Job, describe_plan, last_lines_of, resume_job, stop_job
 from ares.episode import describe_seconds
 from ares.errors import AresError
+from ares_app.dashboard import cached_reads, navigation
+from ares_app.dashboard.column_words import document_words
+from ares_app.dashboard.components import draw_table
+from ares_app.dashboard.error_boxes import show_error
+from ares_app.dashboard.fields import draw_refusal, guard_field
+from ares_app.dashboard.markdown_text import escape_markdown
+from ares_app.dashboard.selection_bar import read_person_name
+from ares_app.server import (
+    PLAN,
+    Job,
+    describe_plan,
+    last_lines_of,
+    resume_job,
+    stop_job,
+)
 
 READ_ONLY = "The workspace is read-only for the user of this server."
 # Jobs that are shown of one subject, and how often their progress is read.
@@ -40,7 +48,8 @@ def draw_command_line(words: Sequence[str]) -> None:
 def draw_command(words: Sequence[str]) -> None:
     """Draw a command for the workspace of the page, as it is typed."""
     line = shlex.join(["ares", *words, "--workspace", cached_reads.workspace().path])
-    st.code(line, language=None, wrap_lines=True)
+    # Not by `st.code`, for which the browser loads 1.5 MB and is busy for a third of a second.
+    st.html(f"<code>{escape(line)}</code>")
 
 
 def draw_jobs(
@@ -133,20 +142,19 @@ def _describe_state(job: Job) -> str:
 
 def _draw_outcome(job: Job) -> None:
     """Draw how far a job is, the plan or the report, and the lines that the command has printed last."""
-    if not job.ended and job.step:
-        left = (
-            "time left not known yet"
-            if job.left_seconds is None
-            else f"{describe_seconds(job.left_seconds)} left"
-        )
-        text = f"{job.step}: {job.done:,} of {job.total:,}, {left}"
+    if not job.ended:
+        left = "time left not known yet"
+        if job.left_seconds:
+            rate = (job.total - job.done) / job.left_seconds
+            left = f"{rate:.2g} a second, {describe_seconds(job.left_seconds)} left"
+        text = f"{job.step}: {job.done:,} of {job.total:,}, {left}" if job.step else "nothing is counted yet"
         st.progress(min(1.0, job.done / max(1, job.total)), text=escape_markdown(text))
     if PLAN in job.words and job.document:
         draw_table(describe_plan(job.document), f"jobs.table.{job.name}")
     elif job.document:
         with st.expander("Report"):
-            pairs = [list(pair) for pair in document_words(job.document, {}).items()]
-            load_component("rulings")(data={"captions": [], "pairs": pairs}, key=f"jobs.report.{job.name}")
+            pairs = document_words(job.document, {}).items()
+            draw_table([{"what": label, "value": text} for label, text in pairs], f"jobs.report.{job.name}")
     if lines := last_lines_of(cached_reads.workspace().stores, job):
         with st.expander("What it printed", expanded=not job.ended):
-            st.code("\n".join(lines), language=None, wrap_lines=True)
+            st.text("\n".join(lines))

@@ -4,16 +4,20 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.dashboard.cached_reads import page_limits, workspace
-from app.dashboard.navigation import accept_next_message, build_pages, draw_header, switch_page
-from app.dashboard.selection_bar import keep_ticks
 from ares.curation import complete_interrupted
+from ares_app.dashboard.cached_reads import page_limits, workspace
+from ares_app.dashboard.navigation import accept_next_message, build_pages, draw_header, switch_page
+from ares_app.dashboard.selection_bar import keep_ticks
 
 # A named icon would be fetched from the internet; this file is not.
 st.set_page_config(page_title="ARES", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
 accept_next_message()
 _STYLE = """<style>
 .st-key-tab_state { display: none; }
+/* Streamlit's box about a lost connection: the header says it in one line. A dialog of a page has blocks. */
+div:has(> [data-testid="stDialog"]):not(:has([data-testid="stVerticalBlock"])) { display: none; }
+.st-key-browse-search_input, [data-testid=stLayoutWrapper]:has(> .st-key-tab_state) { position: absolute; }
+.st-key-browse-line { min-height: 2.4rem; }
 /* Their buttons are fixed in the header. */
 .st-key-changes { position: absolute; height: 0; }
 .st-key-find { position: fixed; top: 0.85rem; right: 3.6rem; z-index: 999993; width: auto; }
@@ -22,7 +26,13 @@ _STYLE = """<style>
 /* The blue of a chosen part on its own tint is too faint to read. */
 [data-testid="stButtonGroup"] p { color: #0f172a; }
 @media (prefers-color-scheme: dark) { [data-testid="stButtonGroup"] p { color: #e2e8f0; } }
-.stMainBlockContainer { padding-top: 4.2rem; padding-bottom: 2rem; }
+.stMainBlockContainer { padding: 4.2rem 1.5rem 2rem; }
+.stMainBlockContainer > .stVerticalBlock { gap: 0.6rem; }
+[data-testid="stMetricValue"] { font-size: 1.6rem; }
+/* No link to each title, and none to what stands in the table beside the bars. */
+[data-testid="stHeaderActionElements"] { display: none; }
+.st-key-quality-outcomes [data-testid="stElementToolbar"] { display: none; }
+[data-testid="stHtml"] code { font-size: 0.85rem; overflow-wrap: anywhere; }
 /* The menu is at the same place on every page, with filters beside the page or without. */
 @media (min-width: 768px) {
   [data-testid="stMain"] { scrollbar-gutter: stable; }
@@ -37,10 +47,15 @@ _STYLE = """<style>
   .st-key-episode_head { flex-wrap: nowrap !important; }
   .st-key-episode_head > div { min-width: 0; }
 }
+.st-key-browse-search [data-testid=stTextInput] { flex: 1 1 320px; }
 @media (max-width: 640px) {
-  .st-key-browse_bar .stHorizontalBlock { flex-wrap: wrap; gap: 0.5rem; }
-  .st-key-browse_bar .stColumn { flex: 1 1 20%; min-width: 0; }
-  .st-key-browse_bar .stColumn:first-child, .st-key-browse_bar .stColumn:last-child { flex-basis: 100%; }
+  .stMainBlockContainer { padding-left: 0.7rem; padding-right: 0.7rem; }
+  .st-key-browse-filters { flex-wrap: nowrap !important; overflow-x: auto; }
+  .st-key-browse-filters > * { flex: none !important; }
+  .st-key-quality_tiles > * { flex: 1 1 40% !important; min-width: 0; }
+  .st-key-review_bar .stHorizontalBlock { flex-wrap: nowrap; gap: 0.5rem; }
+  .st-key-review_bar .stColumn { min-width: 0; }
+  .st-key-review_bar .stColumn:last-child { display: none; }
 }
 </style>"""
 # Streamlit takes the sidebar of the page before away when all of this one is drawn, which would then move.
@@ -51,11 +66,12 @@ if page_limits().needs_login:
 pages = build_pages()
 current_page = st.navigation(list(pages.values()), position="top")
 switch_page(pages)
-has_sidebar = page_limits().needs_login or current_page is pages["browse"]
-st.html(_STYLE if has_sidebar else _STYLE + _WITHOUT_SIDEBAR)
+st.html(_STYLE if page_limits().needs_login else _STYLE + _WITHOUT_SIDEBAR)
 complete_interrupted(workspace().stores)
 draw_header(current_page.title)
-keep_ticks()
-if workspace().stores.lag_message:
-    st.warning(workspace().stores.lag_message)
+if current_page is not pages["browse"]:
+    keep_ticks()  # Browse draws this with its cards: a tick draws nothing else
+with st.container():
+    if workspace().stores.lag_message:
+        st.warning(workspace().stores.lag_message)
 current_page.run()

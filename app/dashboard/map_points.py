@@ -100,40 +100,17 @@ def read_map_points(table: EpisodeTable, where: str) -> MapPoints:
     return MapPoints(x=x, y=y, ids=ids, extent=View(left, bottom, right, top))
 
 
-def count_in_region(points: MapPoints, corners: Sequence[tuple[float, float]]) -> int:
-    """Number of points in a polygon, by the same comparisons as the filter `in_polygon`."""
-    import numpy as np
-
-    (left, bottom), (right, top) = np.min(corners, axis=0), np.max(corners, axis=0)
-    near = np.flatnonzero((points.x >= left) & (points.x <= right) & (points.y >= bottom) & (points.y <= top))
-    x, y = points.x[near], points.y[near]
-    is_inside = np.zeros(len(near), bool)
-    for (ax, ay), (bx, by) in zip(corners, [*corners[1:], corners[0]], strict=True):
-        (low_y, low_x), (high_y, high_x) = sorted([(ay, ax), (by, bx)])
-        if high_y > low_y:
-            slope = (high_x - low_x) / (high_y - low_y)
-            is_inside ^= (y >= low_y) & (y < high_y) & (x < low_x + (y - low_y) * slope)
-    return int(is_inside.sum())
-
-
 def read_map_colours(table: EpisodeTable, where: str, column: str) -> MapColours:
     """Read a column of the same episodes as colours, a byte each."""
-    codes, values, (low, high) = _colour_codes(table.read_columns([column], where)[column])
-    return MapColours(codes=codes, values=values, low=low, high=high)
-
-
-def _colour_codes(
-    values: pa.ChunkedArray,
-) -> tuple[NDArray[np.uint8], tuple[tuple[str, int], ...], tuple[float | None, float | None]]:
-    """A colour for every value, the values that have a separate colour, and the ends of a scale."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    values: pa.ChunkedArray = table.read_columns([column], where)[column]
     if pa.types.is_timestamp(values.type):
         values = pc.divide(pc.cast(pc.cast(values, pa.timestamp("us")), pa.int64()), 1_000_000)
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        return _scale_codes(pc.cast(values, pa.float64()).to_numpy())
+        return _scale_colours(pc.cast(values, pa.float64()).to_numpy())
     if pa.types.is_list(values.type):
         # A colour shows one of several tags.
         values = pa.chunked_array(
@@ -148,22 +125,20 @@ def _colour_codes(
     codes[-1] = MISSING
     names = encoded.dictionary.to_pylist()
     legend = tuple((str(names[index]), int(counts[index])) for index in order[:COLOURS])
-    return codes[indices], legend, (None, None)
+    return MapColours(codes=codes[indices], values=legend)
 
 
-def _scale_codes(
-    numbers: NDArray[np.float64],
-) -> tuple[NDArray[np.uint8], tuple[tuple[str, int], ...], tuple[float | None, float | None]]:
+def _scale_colours(numbers: NDArray[np.float64]) -> MapColours:
     import numpy as np
 
     finite = np.isfinite(numbers)
     codes = np.full(len(numbers), MISSING, np.uint8)
     if not finite.any():
-        return codes, (), (None, None)
+        return MapColours(codes=codes)
     low, high = (float(end) for end in np.quantile(numbers[finite], (_TAIL, 1 - _TAIL)))
     shares = (numbers[finite] - low) / (high - low) if high > low else np.zeros(finite.sum())
     codes[finite] = np.rint(np.clip(shares, 0, 1) * _SCALE).astype(np.uint8)
-    return codes, (), (low, high)
+    return MapColours(codes=codes, low=low, high=high)
 
 
 def make_tile(points: MapPoints, colours: MapColours, view: View) -> dict[str, Json]:

@@ -9,23 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app.dashboard import cached_reads
-from app.dashboard.address import (
+from ares.errors import AresError
+from ares_app.dashboard import cached_reads
+from ares_app.dashboard.address import (
     check_parameters,
     drop_parameter,
     forget_left_address,
-    list_unread_parameters,
     read_values,
     restore_parameters,
     save_parameters,
 )
-from app.dashboard.error_boxes import show_error
-from app.dashboard.fields import forget_refusals
-from app.dashboard.markdown_text import escape_markdown
-from app.dashboard.page_list import PAGES
-from app.dashboard.view_state import FILTER_PREFIX, AddressError
-from app.server import CONNECTION_HEADER, release_next_message
-from ares.errors import AresError
+from ares_app.dashboard.error_boxes import show_error
+from ares_app.dashboard.fields import forget_refusals
+from ares_app.dashboard.page_list import PAGES
+from ares_app.dashboard.view_state import AddressError
+from ares_app.server import CONNECTION_HEADER, release_next_message
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import Page
@@ -35,6 +33,10 @@ if TYPE_CHECKING:
 _PAGE = "url.page"
 # Session key of the page that a click opens: its name and its query parameters.
 _NEXT_PAGE = "pages.next"
+# Session key of whether a click has changed what the header shows, too.
+_REDRAW = "pages.redraw"
+# Pages whose clicks draw the page again without its header.
+_PARTS = frozenset(("browse",))
 
 
 def build_pages() -> dict[str, Page]:
@@ -46,6 +48,7 @@ def build_pages() -> dict[str, Page]:
             icon=page.icon,
             url_path=name,
             default=name == "browse",
+            visibility="visible" if page.icon else "hidden",
         )
         for name, page in PAGES.items()
     }
@@ -57,10 +60,11 @@ def draw_header(title: str) -> None:
     Args:
         title: Name of the page, which the title of the tab begins with.
     """
-    from app.dashboard.components import load_component
+    from ares_app.dashboard.components import load_component
 
-    # The dataset that the address names, by itself or by an episode; none for several or all.
-    datasets = read_values(f"{FILTER_PREFIX}dataset") or read_values("dataset")
+    st.session_state.pop(_REDRAW, None)
+    # The dataset that the address names, by itself or by an episode.
+    datasets = read_values("f.dataset")
     if episode_ids := read_values("episode")[:1]:
         with suppress(AresError):
             datasets = [episode.dataset for episode in cached_reads.read_episodes(episode_ids)]
@@ -119,9 +123,30 @@ def accept_next_message() -> None:
         release_next_message(connection)
 
 
+def draw_all_again() -> None:
+    """Let the reaction to a click draw the header, too: what it shows of the data has changed."""
+    st.session_state[_REDRAW] = True
+
+
+def draw_part(key: str, draw: Callable[..., None], *arguments: Any) -> None:
+    """Draw a part of a page: a click in it draws this part again, and not what is around it."""
+
+    def run(*drawn: Any) -> None:
+        accept_next_message()
+        if st.session_state.pop(_REDRAW, False):
+            st.rerun()
+        switch_page(build_pages())
+        try:
+            draw(*drawn)
+        except AresError as error:
+            show_error(error)
+
+    st.fragment(run, key=key)(*arguments)
+
+
 def import_view(name: str) -> Any:
     """Return the module of a page."""
-    return import_module(f"app.dashboard.views.{name}")
+    return import_module(f"ares_app.dashboard.views.{name}")
 
 
 def make_page_function(name: str) -> Callable[[], None]:
@@ -131,7 +156,6 @@ def make_page_function(name: str) -> Callable[[], None]:
         try:
             _open_tab(name)
             check_parameters(name)
-            _draw_unread_parameters(list_unread_parameters(name))
             import_view(name).render()
         except AresError as error:
             show_error(error)
@@ -143,8 +167,12 @@ def make_page_function(name: str) -> Callable[[], None]:
                     args=(error.parameter,),
                 )
 
-    draw.__name__ = name
-    return draw
+    def draw_in_part() -> None:
+        draw_part(f"page.{name}", draw)
+
+    page_function = draw_in_part if name in _PARTS else draw
+    page_function.__name__ = name
+    return page_function
 
 
 def _open_tab(page: str) -> None:
@@ -155,13 +183,3 @@ def _open_tab(page: str) -> None:
         restore_parameters(page)
     st.session_state[_PAGE] = page
     save_parameters(page)
-
-
-def _draw_unread_parameters(names: Sequence[str]) -> None:
-    """Say which parameters of the URL the page does not read, if any."""
-    if names:
-        st.caption(
-            escape_markdown(
-                f"The address also names {', '.join(names)[:200]}, which this page does not read."
-            )
-        )

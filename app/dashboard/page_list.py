@@ -10,7 +10,7 @@ class PageEntry(NamedTuple):
 
     Attributes:
         title: Its name in the navigation.
-        icon: Its icon there, by Streamlit's name.
+        icon: Its icon there, by Streamlit's name; pages without one are opened from others.
         parameters: Parameters of the URL that it reads, beside those of the filters of columns ("f.COLUMN").
     """
 
@@ -20,22 +20,16 @@ class PageEntry(NamedTuple):
 
 
 VIEW_PARAMETERS = (
-    *("q", "like", "image", "by", "words", "where", "region", "region_name", "sort", "page", "cut"),
+    *("q", "like", "image", "by", "words", "where", "region", "sort", "page", "cut"),
     *("show", "columns", "copies"),
 )
 PAGES = {
     "browse": PageEntry("Browse", ":material/grid_view:", VIEW_PARAMETERS),
     "map": PageEntry("Map", ":material/scatter_plot:", (*VIEW_PARAMETERS, "colour")),
-    "statistics": PageEntry(
-        "Statistics", ":material/bar_chart:", (*VIEW_PARAMETERS, "group", "number", "episode")
-    ),
-    "episode": PageEntry("Episode", ":material/movie:", (*VIEW_PARAMETERS, "episode", "at", "t")),
-    "compare": PageEntry(
-        "Compare", ":material/compare:", ("a", "b", "group", "maker_a", "maker_b", "align", "t")
-    ),
+    "quality": PageEntry("Quality", ":material/monitoring:", (*VIEW_PARAMETERS, "group", "number")),
+    "episode": PageEntry("Episode", "", (*VIEW_PARAMETERS, "episode", "at", "t")),
+    "compare": PageEntry("Compare", "", ("a", "b", "group", "maker_a", "maker_b", "t")),
     "review": PageEntry("Review", ":material/rate_review:", ("queue", "person", "tab")),
     "sets": PageEntry("Sets", ":material/inventory_2:", ("set",)),
-    "health": PageEntry("Health", ":material/health_metrics:", ("dataset",)),
     "jobs": PageEntry("Jobs", ":material/conveyor_belt:", ("job", "names")),
-    "status": PageEntry("Status", ":material/monitoring:"),
 }

@@ -8,11 +8,11 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from app.dashboard import cached_reads
-from app.dashboard.cards import lost_reason, make_poster_url, make_video_url
 from ares.clock import time_tolerance
 from ares.episode import Episode, Json, Signal, Trajectory
 from ares.signals import classify_by_name
+from ares_app.dashboard import cached_reads
+from ares_app.dashboard.cards import lost_reason, make_poster_url, make_video_url
 
 if TYPE_CHECKING:
     import numpy as np
@@ -162,7 +162,7 @@ def make_signal_plots(trajectory: Trajectory) -> list[Json]:
     Returns:
         One object per plot: title, times (P,) in seconds, groups of lines, and the seconds of a block of which only the
         extremes are drawn, or 0. A line has a name, a label, values (P,), and action (P,) or None; P is at most 2000,
-        and a value that is not finite is None.
+        and a value that is not finite is None. Of blocks it also has their means (P / 2,).
     """
     state, action = trajectory.state, trajectory.action
     pairs = paired_dimensions(state, action) if state and action else {}
@@ -237,6 +237,19 @@ def thin_values(values: NDArray[np.float32], most: int = MOST_POINTS) -> NDArray
     return np.where(np.isfinite(rows), rows, np.nan).astype(np.float32)
 
 
+def block_means(values: NDArray[np.float32], most: int = MOST_POINTS) -> NDArray[np.float32]:
+    """Return the mean of each block of which `thin_values` has the extremes (P / 2, D); empty where it has all."""
+    import numpy as np
+
+    if len(values) <= most:
+        return values[:0]
+    edges = _block_edges(len(values), most)
+    is_finite, starts = np.isfinite(values), edges[:-1]
+    counts = np.add.reduceat(is_finite, starts, axis=0, dtype=np.int64)
+    sums = np.add.reduceat(np.where(is_finite, values, 0), starts, axis=0, dtype=np.float64)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan).astype(np.float32)
+
+
 def thin_times(times: NDArray[np.float64], most: int = MOST_POINTS) -> NDArray[np.float64]:
     """Return the seconds (P,) at which `thin_values` is drawn: start and middle of each block, and both ends."""
     import numpy as np
@@ -264,18 +277,19 @@ def _plot_data(
     action: Signal | None = None,
     pairs: Mapping[int, int] = MappingProxyType({}),
 ) -> dict[str, Json]:
-    values, drawn = thin_values(signal.values), thin_times(times)
-    commanded = thin_values(action.values) if action else None
+    values, means, drawn = thin_values(signal.values), block_means(signal.values), thin_times(times)
+    commanded = thin_values(action.values) if action else values
+    commanded_means = block_means(action.values) if action else means
     grouped = group_dimensions(signal.names)
     group_of = {position: group for group, positions in grouped for position in positions}
     lines: list[Json] = [
         {
             "name": name,
             "label": short_name(name, group_of[number]),
-            "values": _json_values(values[:, number]),
-            "action": _json_values(commanded[:, pairs[number]])
-            if commanded is not None and number in pairs
-            else None,
+            "values": _drawn_values(values, number),
+            "mean": _drawn_values(means, number),
+            "action": _drawn_values(commanded, pairs.get(number)),
+            "action_mean": _drawn_values(commanded_means, pairs.get(number)),
         }
         for number, name in enumerate(signal.names)
     ]
@@ -288,7 +302,11 @@ def _plot_data(
     return {"title": title, "times": list[Json](seconds), "groups": groups, "block": block}
 
 
-def _json_values(values: NDArray[np.float32]) -> list[Json]:
+def _drawn_values(values: NDArray[np.float32], number: int | None) -> list[Json] | None:
+    """A dimension as the player draws it; None without a number, or without values."""
     import numpy as np
 
+    if number is None or not len(values):
+        return None
+    values = values[:, number]
     return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values.tolist()]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.dashboard import cached_reads
-from app.dashboard.column_words import column_rank
-from app.dashboard.user_limits import search_image
-from app.dashboard.view_state import PAGE_SIZE, AddressError, ColumnFilter, ViewState, view_filter_sql
 from ares.curation import SOURCE_ORDER
 from ares.registry import suggest_column
 from ares.search import Hit, Query
+from ares_app.dashboard import cached_reads
+from ares_app.dashboard.column_words import column_rank
+from ares_app.dashboard.user_limits import search_image
+from ares_app.dashboard.view_state import PAGE_SIZE, AddressError, ColumnFilter, ViewState, view_filter_sql
 
 # How far an episode may have moved in its list since the list was drawn, by exclusions and new episodes.
 _MOST_MOVED = 48
@@ -82,14 +82,6 @@ def read_page(view: ViewState) -> ResultPage:
 def search_threshold(view: ViewState) -> float:
     """Return the least score of the episodes that a search selects: that of the view, or where relevance ends."""
     return cached_reads.read_search_scores(**view.query).cut if view.cut is None else view.cut
-
-
-def find_lower_threshold(view: ViewState) -> float | None:
-    """Return the cut that lets about one more page of episodes pass; None when all pass."""
-    where = read_shown_filter(view)
-    scores, cut = cached_reads.read_search_scores(**view.query), search_threshold(view)
-    _, values = scores.ranked_ids(0.0, where, scores.count(cut, where), PAGE_SIZE)
-    return float(values[-1]) if len(values) else None
 
 
 def _read_ranked(view: ViewState, where: str, matching: int, total: int) -> ResultPage:
@@ -196,14 +188,11 @@ def list_sort_columns(columns: dict[str, str]) -> list[str]:
     return sorted(names, key=column_rank)
 
 
-# Columns of the table that has no others in its address; those that the workspace lacks are left out.
-_USUAL_COLUMNS = ("instruction", "caption", "dataset", "success", "grade", "duration_seconds")
-
-
 def list_table_columns(view: ViewState) -> list[str]:
-    """Return the columns of the table of a view, beside the record."""
-    known = cached_reads.filter_columns()
-    return [name for name in view.columns or _USUAL_COLUMNS if name in known]
+    """Return the columns of the table of a view, beside the record; those that the workspace lacks are left out."""
+    known, outcome = cached_reads.filter_columns(), cached_reads.outcome_column()
+    usual = ("instruction", "caption", "dataset", outcome, "grade", "duration_seconds")
+    return [name for name in view.columns or usual if name in known]
 
 
 def check_view(view: ViewState, columns: Mapping[str, str]) -> None:
@@ -220,8 +209,7 @@ def check_view(view: ViewState, columns: Mapping[str, str]) -> None:
         hint = suggest_column(min(unknown), columns)
         raise AddressError("columns", reason, f"{hint}there are: {', '.join(sorted(columns))}")
     stores = cached_reads.workspace().stores
-    if view.image:
-        search_image(stores, view.image)
+    search_image(view.image)
     if view.by:
         # Rankers of any search: that of the address may have been removed.
         Query(text="any", like="0000", image="0000/any@0", by=view.by)

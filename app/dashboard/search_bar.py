@@ -4,32 +4,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app.dashboard import cached_reads, navigation
-from app.dashboard.address import change_view
-from app.dashboard.column_words import WORST_ORDERS, column_choice
-from app.dashboard.components import draw_search_input
-from app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
-from app.dashboard.markdown_text import escape_markdown
-from app.dashboard.results import list_sort_columns
-from app.dashboard.user_limits import IMAGE_TYPES, store_uploaded_image
-from app.dashboard.view_state import ViewState
 from ares.workspace import find_names
-
-if TYPE_CHECKING:
-    from streamlit.delta_generator import DeltaGenerator
-
+from ares_app.dashboard import cached_reads, navigation
+from ares_app.dashboard.address import change_view
+from ares_app.dashboard.column_words import column_choice, column_rank
+from ares_app.dashboard.components import load_component
+from ares_app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
+from ares_app.dashboard.results import list_sort_columns, list_table_columns
+from ares_app.dashboard.view_state import SHOWN_AS, ViewState
 
 # Six digits of an id, one of them no letter: no word of a caption.
 _SURE_ID = re.compile(r"(?=[a-f]*\d)[0-9a-f]{6,16}")
-
+# Words that the instruction or the caption must have.
+_QUOTED = re.compile(r'"([^"]+)"')
 
 _SOURCE_ORDER = "source order"
-# Beginning of the choices of the list of orders that are no column: `WORST_ORDERS`.
-_WORST = "worst first: "
 _ASCENDING, _DESCENDING = "↑", "↓"
 _DIRECTIONS = {False: _ASCENDING, True: _DESCENDING}
 # What a search by text compares, by the rankers that do so.
@@ -38,52 +30,46 @@ _WAYS = {"": "All", "captions": "Words", "meaning": "Meaning", "frames": "Looks"
 
 def draw_search_bar(view: ViewState) -> None:
     """Draw the row; a change of a part of it changes the view in the URL."""
+    load_component("search_input")(data={}, key="browse.search_input")
+    show_value("browse.text", view.text or (f'"{view.words}"' if view.words else ""))
+    with st.container(horizontal=True, vertical_alignment="center", key="browse.search", gap="small"):
+        st.text_input(
+            "Search", key="browse.text", type="search", on_change=guard_field("browse.text", _apply_text),
+            placeholder='Search by meaning, or for "these words" in quotes', icon=":material/search:",
+            label_visibility="collapsed",
+        )  # fmt: skip
+        if view.text:
+            _draw_ways(view)
+        else:
+            _draw_order(view, list_sort_columns(cached_reads.filter_columns()))
+        _draw_layout_choice(view)
+    draw_refusal("browse.text")
 
-    draw_search_input("browse.search_input", guard_field("browse.image", _search_for_image))
-    columns = list_sort_columns(cached_reads.filter_columns())
-    worst = WORST_ORDERS.get(view.sort)
-    order = f"{_WORST}{view.sort}" if worst and worst.descending == view.descending else view.sort
-    show_value("browse.text", view.text)
-    show_value("browse.where", view.where)
-    show_value("browse.sort", order if view.sort in columns else _SOURCE_ORDER)
-    show_value("browse.direction", _DIRECTIONS[view.descending])
-    # By this key the style of every page lets the row wrap on a phone.
-    with st.container(key="browse_bar"):
-        text, image, sql, choice = st.columns([6.4, 1.5, 1.3, 5.8], vertical_alignment="bottom")
-    text.text_input(
-        "Search", key="browse.text", type="search", on_change=guard_field("browse.text", _apply_text),
-        placeholder="Search by meaning and words, such as “open the drawer”", icon=":material/search:",
-        label_visibility="collapsed",
+
+_SHOW, _COLUMNS = "browse.show", "browse.columns"
+
+
+def _draw_layout_choice(view: ViewState) -> None:
+    """Draw the switch between cards and a table, and the choice of the columns of the table."""
+
+    def show() -> None:
+        shown = entered_text(_SHOW, view.show)
+        change_view(lambda newest: replace(newest, show=shown))
+
+    def choose() -> None:
+        names = tuple(str(name) for name in st.session_state.get(_COLUMNS) or ())
+        change_view(lambda newest: replace(newest, columns=names))
+
+    show_value(_SHOW, view.show)
+    st.segmented_control(
+        "Show as", list(SHOWN_AS), key=_SHOW, format_func=SHOWN_AS.__getitem__, on_change=show, required=True,
+        label_visibility="collapsed", width="content",
     )  # fmt: skip
-    with image.popover("Image", width="stretch"):
-        st.file_uploader(
-            "Find moments that look like this image", IMAGE_TYPES, key="browse.image",
-            on_change=guard_field("browse.image", _apply_image),
-        )  # fmt: skip
-    if view.text:
-        _draw_ways(view, choice)
-    else:
-        _draw_order(view, columns, choice)
-    with sql.popover("SQL", width="stretch", type="primary" if view.where else "secondary"):
-        st.text_area(
-            "Filter in SQL", key="browse.where", on_change=guard_field("browse.where", _apply_where),
-            placeholder="success = true AND num_steps > 50 AND instruction LIKE '%drawer%'",
-        )  # fmt: skip
-        names = sorted(cached_reads.filter_columns())
-        st.caption("Columns: " + ", ".join(escape_markdown(name) for name in names))
-    # Below the row: the fields of an image and of SQL are closed by a click beside them.
-    draw_refusal("browse.text", "browse.image", "browse.where")
-
-
-def _apply_image() -> None:
-    file = st.session_state.get("browse.image")
-    if file is not None:
-        _search_for_image(file.getvalue())
-
-
-def _search_for_image(data: bytes) -> None:
-    image = store_uploaded_image(cached_reads.workspace().stores, data)
-    change_view(lambda newest: newest.with_query(image=image))
+    if view.show == "table":
+        with st.popover("Columns", icon=":material/view_column:"):
+            show_value(_COLUMNS, list_table_columns(view))
+            columns = sorted(cached_reads.filter_columns(), key=column_rank)
+            st.multiselect("Columns", columns, key=_COLUMNS, format_func=column_choice, on_change=choose)
 
 
 def _apply_text() -> None:
@@ -97,24 +83,19 @@ def _apply_text() -> None:
 
     def search(newest: ViewState) -> ViewState:
         text = entered_text("browse.text", newest.text)
-        return replace(newest if text == newest.text else newest.with_query(text=text), page=1)
+        if quoted := _QUOTED.fullmatch(text):
+            return replace(newest.with_query(), words=" ".join(quoted[1].split()), page=1)
+        searched = newest if text == newest.text else newest.with_query(text=text)
+        return replace(searched, words=newest.words if text else "", page=1)
 
     change_view(search)
 
 
-def _apply_where() -> None:
-    """Filter by the condition; of one that cannot be read the old one stays."""
-    where = entered_text("browse.where")
-    cached_reads.count_episodes(where)
-    change_view(lambda newest: replace(newest, where=where, page=1))
-
-
 def _apply_order() -> None:
-    """Order by the column that was selected, from its lowest value; what is worst first says which end is worst."""
+    """Order by the column that was selected, from its lowest value."""
     sort = entered_text("browse.sort", _SOURCE_ORDER)
-    column = "" if sort == _SOURCE_ORDER else sort.removeprefix(_WORST)
-    is_down = sort.startswith(_WORST) and WORST_ORDERS[column].descending
-    change_view(lambda newest: replace(newest, sort=column, descending=is_down, page=1))
+    column = "" if sort == _SOURCE_ORDER else sort
+    change_view(lambda newest: replace(newest, sort=column, descending=False, page=1))
 
 
 def _apply_direction() -> None:
@@ -122,7 +103,7 @@ def _apply_direction() -> None:
     change_view(lambda newest: replace(newest, descending=descending, page=1))
 
 
-def _draw_ways(view: ViewState, column: DeltaGenerator) -> None:
+def _draw_ways(view: ViewState) -> None:
     """Draw the choice of what a search by text compares; another one has another default cut."""
 
     def apply() -> None:
@@ -131,30 +112,25 @@ def _draw_ways(view: ViewState, column: DeltaGenerator) -> None:
 
     ways = _WAYS if view.by in _WAYS else {**_WAYS, view.by: view.by}
     show_value("browse.by", view.by)
-    column.selectbox(
-        "Compare", list(ways), key="browse.by", on_change=apply, label_visibility="collapsed",
+    st.selectbox(
+        "Compare", list(ways), key="browse.by", on_change=apply, label_visibility="collapsed", width=260,
         format_func=lambda by: f"Compare: {ways[by]}",
     )  # fmt: skip
 
 
-def _draw_order(
-    view: ViewState,
-    columns: list[str],
-    column: DeltaGenerator,
-) -> None:
-    row = column.container(horizontal=True, vertical_alignment="bottom")
-    worst = {f"{_WORST}{name}": order.label for name, order in WORST_ORDERS.items() if name in columns}
+def _draw_order(view: ViewState, columns: list[str]) -> None:
     labels = {
         _SOURCE_ORDER: f"Sort: {_SOURCE_ORDER}",
-        **{name: f"Worst first: {label}" for name, label in worst.items()},
         **{name: f"Sort: {column_choice(name)}" for name in columns},
     }
-    row.selectbox(
+    show_value("browse.sort", view.sort if view.sort in columns else _SOURCE_ORDER)
+    show_value("browse.direction", _DIRECTIONS[view.descending])
+    st.selectbox(
         "Sort by", list(labels), key="browse.sort", on_change=_apply_order, format_func=labels.__getitem__,
-        disabled=view.is_search, label_visibility="collapsed",
+        disabled=view.is_search, label_visibility="collapsed", width=260,
     )  # fmt: skip
     if view.sort and not view.is_search:
-        row.segmented_control(
+        st.segmented_control(
             "Direction", [_ASCENDING, _DESCENDING], key="browse.direction", on_change=_apply_direction, required=True,
             label_visibility="collapsed", width="content",
         )  # fmt: skip

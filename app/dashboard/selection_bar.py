@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from app.dashboard import cached_reads, navigation
-from app.dashboard.address import settle_address
-from app.dashboard.cached_reads import SearchThresholdIds
-from app.dashboard.components import draw_tab_state
-from app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
-from app.dashboard.markdown_text import escape_markdown
-from app.dashboard.results import read_shown_filter, search_threshold
-from app.dashboard.user_limits import search_image
-from app.dashboard.view_state import ViewState, view_to_params
-from app.server import PERSON_HEADER, check_person_name
 from ares.console import count_of
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.settings import acting_as, user_name
 from ares.store import TAGS, ids_filter
+from ares_app.dashboard import cached_reads, navigation
+from ares_app.dashboard.address import settle_address
+from ares_app.dashboard.cached_reads import SearchThresholdIds
+from ares_app.dashboard.components import draw_tab_state
+from ares_app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
+from ares_app.dashboard.markdown_text import escape_markdown
+from ares_app.dashboard.results import read_shown_filter, search_threshold
+from ares_app.dashboard.user_limits import search_image
+from ares_app.dashboard.view_state import ViewState, view_to_params
+from ares_app.server import PERSON_HEADER, check_person_name
 
 if TYPE_CHECKING:
     from ares.curation import SelectedEpisodes
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from ares.store import Action
 
 
-_CREATED, _PRECISION = "set_form.created", "set_form.precision"
+_PRECISION = "set_form.precision"
 
 
 def draw_set_form(view: ViewState, episodes: int) -> None:
-    """Draw the button with its form; after a submit, draw the new set with a link to it."""
-    with st.popover(f"Make a set from these {episodes:,}", icon=":material/inventory_2:", type="primary"):
+    """Draw the button with its form; a submit opens the new set."""
+    with st.popover(f"Make a set of {episodes:,}", icon=":material/inventory_2:", type="primary"):
         with st.form("set_form", border=False, enter_to_submit=True):
             name = st.text_input("Name of the set", key="set_form.name", placeholder="spoon-v1")
             st.number_input(
-                "Share of true captions that people have shown", 0.5, 0.99, None, 0.01, key=_PRECISION,
+                "Least measured share of true captions", 0.5, 0.99, None, 0.01, key=_PRECISION,
                 help="Empty: none is asked for. Else only measured captions; the page Review measures.",
             )  # fmt: skip
             create = guard_field("set_form.name", _create_set)
@@ -50,8 +50,6 @@ def draw_set_form(view: ViewState, episodes: int) -> None:
         precision: float | None = st.session_state.get(_PRECISION)
         line = make_set_create_command(cached_reads.workspace().path, name or "NAME", view, precision)
         st.code(line, language=None, wrap_lines=True)
-        # Inside the popover, which stays open and would cover an answer below it.
-        _draw_created(view)
 
 
 def make_set_create_command(
@@ -63,7 +61,7 @@ def make_set_create_command(
         ("--where", where),
         ("--search", view.text),
         ("--like", view.like),
-        ("--image", _image_option(view)),
+        ("--image", search_image(view.image)),
         ("--by", view.by),
         ("--min-score", f"{search_threshold(view):.4g}" if view.is_search else ""),
         ("--min-precision", f"{min_precision:g}" if min_precision else ""),
@@ -71,10 +69,6 @@ def make_set_create_command(
     ]
     parts = [part for option, value in options if value for part in (option, value)]
     return shlex.join(["ares", "set", "create", name, *parts])
-
-
-def _image_option(view: ViewState) -> str:
-    return search_image(cached_reads.workspace().stores, view.image) if view.image else ""
 
 
 def select_episodes_of_view(view: ViewState) -> EpisodeSelection:
@@ -90,38 +84,21 @@ def select_episodes_of_view(view: ViewState) -> EpisodeSelection:
         where=read_shown_filter(view),
         search=view.text,
         like=view.like,
-        image=_image_option(view),
+        image=search_image(view.image),
         by=view.by,
         min_score=search_threshold(view) if view.is_search else None,
     )
 
 
 def _create_set(view: ViewState) -> None:
-    """Create the set that the form names; the page shows what came of it."""
-    from ares.workspace import freeze_measured
+    """Create the set that the form names, and open it."""
+    from ares.workspace import create_measured_set
 
-    st.session_state.pop(_CREATED, None)
     selection, name = select_episodes_of_view(view), entered_text("set_form.name")
     precision: float | None = st.session_state.get(_PRECISION)
     with acting_as(read_person_name()):
-        created = freeze_measured(cached_reads.workspace().stores, name, selection, precision)
-    st.session_state[_CREATED] = (view_to_params(view), created)
-
-
-def _draw_created(view: ViewState) -> None:
-    params, result = st.session_state.get(_CREATED) or (None, None)
-    if params != view_to_params(view) or result is None:
-        return
-    text = (
-        f"Set **{escape_markdown(result.label)}** holds {count_of(result.episodes, 'episode', comma=True)}."
-    )
-    st.success(text, icon=":material/check_circle:")
-    st.button("Open it in Sets", key="set_form.open", on_click=_open_created, args=(result.label,))
-
-
-def _open_created(name: str) -> None:
-    st.session_state.pop(_CREATED, None)
-    navigation.open_page("sets", {"set": [name]})
+        created = create_measured_set(cached_reads.workspace().stores, name, selection, precision)
+    navigation.open_page("sets", {"set": [created.label]})
 
 
 _TICKED, _ALL, _LAST = "selection.ticked", "selection.all", "selection.last"
@@ -181,7 +158,7 @@ def _restore_ticks(ids: list[str], everything: dict[str, list[str]] | None) -> N
 
 
 def draw_selection_bar(view: ViewState, shown: int) -> None:
-    """Draw how many episodes are selected, and the actions on them.
+    """Draw how many episodes are selected with the actions on them, and what was done last; nothing for nothing.
 
     Args:
         view: The view on the page.
@@ -189,26 +166,34 @@ def draw_selection_bar(view: ViewState, shown: int) -> None:
     """
     is_all = st.session_state.get(_ALL) == view_to_params(view)
     count = shown if is_all else len(read_ticked_ids())
-    with st.container(horizontal=True, vertical_alignment="center", key="selection.bar"):
-        if count:
-            st.markdown(f"**{count:,} selected**", width="content")
-            _draw_tags(view, is_all, count)
-            _draw_note(view, is_all, count)
-            _draw_exclusion(view, is_all, count)
-            if count == 2 and not is_all:
-                st.button(
-                    "Compare", key="selection.compare", icon=":material/compare:",
-                    on_click=navigation.open_page,
-                    args=("compare", {name: [id] for name, id in zip("ab", sorted(read_ticked_ids()), strict=True)}),
-                )  # fmt: skip
-            _draw_person()
-            st.button("Clear", key="selection.clear", type="tertiary", on_click=_clear_selection)
-        if shown and not is_all:
-            st.button(
-                f"Select all {shown:,}", key="selection.everything", type="tertiary",
-                on_click=select_all, args=(view,),
-            )  # fmt: skip
+    if not count:
         _draw_last_action()
+        return
+    with st.container(horizontal=True, vertical_alignment="center", key="selection.bar", gap="small"):
+        st.markdown(f"**{count:,} selected**", width="content")
+        _draw_tags(view, is_all, count)
+        _draw_note(view, is_all, count)
+        _draw_exclusion(view, is_all, count)
+        if count == 2 and not is_all:
+            st.button(
+                "Compare", key="selection.compare", icon=":material/compare:",
+                on_click=navigation.open_page,
+                args=("compare", {name: [id] for name, id in zip("ab", sorted(read_ticked_ids()), strict=True)}),
+            )  # fmt: skip
+        _draw_person()
+        st.button("Clear", key="selection.clear", type="tertiary", on_click=_clear_selection)
+        _draw_last_action()
+
+
+def draw_select_all(view: ViewState, shown: int) -> None:
+    """Draw the button that selects all episodes of a view."""
+    st.button(
+        f"Select all {shown:,}",
+        key="selection.everything",
+        type="tertiary",
+        on_click=select_all,
+        args=(view,),
+    )
 
 
 def select_all(view: ViewState) -> None:
@@ -223,7 +208,7 @@ def _clear_selection() -> None:
 
 
 def _draw_tags(view: ViewState, is_all: bool, count: int) -> None:
-    with st.popover("Tags", icon=":material/label:"):
+    with st.popover("Edit tags", icon=":material/label:"):
         for tag, tagged in _tag_counts(view, is_all).items():
             icon = ":material/check_box:" if tagged == count else ":material/indeterminate_check_box:"
             st.button(
@@ -297,9 +282,7 @@ def _draw_person() -> None:
 
 
 def _rename_person() -> None:
-    name = entered_text(_PERSON_FIELD)
-    check_person_name(name)
-    st.session_state[_PERSON] = name
+    remember_person_name(entered_text(_PERSON_FIELD))
 
 
 def _tag_counts(view: ViewState, is_all: bool) -> dict[str, int]:
@@ -365,6 +348,7 @@ def _act_on_selection(
         action.number, f"{text} {count_of(action.count, 'episode', comma=True)}"
     )
     cached_reads.clear_caches()
+    navigation.draw_all_again()
 
 
 def _ticked_selection() -> EpisodeSelection:
@@ -394,3 +378,4 @@ def _undo_last_action(last: LastAction) -> None:
     st.session_state[_LAST] = None
     undo(cached_reads.workspace().stores, last.number, person=read_person_name())
     cached_reads.clear_caches()
+    navigation.draw_all_again()

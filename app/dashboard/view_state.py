@@ -7,25 +7,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlencode
 
-from app.dashboard.column_words import format_column_label, value_words
 from ares.annotation import Producer
 from ares.console import count_of
 from ares.errors import RequestError
 from ares.registry import suggest_column
 from ares.store import in_condition, parenthesize, polygon_fault, quote_literal
+from ares_app.dashboard.column_words import format_column_label, value_words
 
 PAGE_SIZE = 24
 # How Browse draws the episodes, by what the address says.
-SHOWN_AS = {"small": "Small", "": "Medium", "large": "Large", "table": "Table"}
+SHOWN_AS = {"": "Cards", "table": "Table"}
 # Beginning of the query parameters that filter a column.
 FILTER_PREFIX = "f."
-# A name of a region is a label, and no text.
-MAX_REGION_NAME = 60
 # Texts of an episode that words filter.
 _TEXT_COLUMNS = ("instruction", "caption")
 # Marker of a missing value in the URL, and the start of a range; a value that starts with "~" is written with "~~".
-_MISSING, _RANGE = "~missing", "~range:"
-_NUMBERS = frozenset(("int64", "float64", "timestamp"))
+MISSING, _RANGE = "~missing", "~range:"
+NUMBERS = frozenset(("int64", "float64", "timestamp"))
 
 
 class AddressError(RequestError):
@@ -73,13 +71,12 @@ class ViewState:
     Attributes:
         text: Text to search for, or "".
         like: Episode to search for similar ones of, or "".
-        image: Image to search by: a frame ("EPISODE_ID/CAMERA@SECONDS"), an uploaded one ("upload:ID"), or "".
+        image: Frame to search by, "EPISODE_ID/CAMERA@SECONDS", or "".
         by: Ways to compare, or "" for the default ones.
         words: Words that the instruction or the caption must have, or "".
         where: SQL condition typed by the user, or "".
         filters: By column.
         region: Corners of a part of the map, "x y, x y, ...", or "".
-        region_name: What a person calls that part, or "".
         sort: Column to order by, or "" for the order in the sources.
         descending: Whether the largest comes first.
         page: Page number, from 1.
@@ -97,7 +94,6 @@ class ViewState:
     where: str = ""
     filters: Mapping[str, ColumnFilter] = field(default_factory=dict)
     region: str = ""
-    region_name: str = ""
     sort: str = ""
     descending: bool = False
     page: int = 1
@@ -147,7 +143,6 @@ def view_from_params(params: Mapping[str, Sequence[str]]) -> ViewState:
         where=_first_value(params, "where"),
         filters=filters,
         region=_first_value(params, "region"),
-        region_name=_first_value(params, "region_name")[:MAX_REGION_NAME],
         sort=sort.removeprefix("-"),
         descending=sort.startswith("-"),
         page=_parse_page(_first_value(params, "page")),
@@ -161,8 +156,6 @@ def view_from_params(params: Mapping[str, Sequence[str]]) -> ViewState:
         raise AddressError("show", f"episodes cannot be shown as {view.show[:40]!r}", f"there are: {known}")
     if view.cut is not None and not view.is_search:
         raise AddressError("cut", "a cut belongs to a search", "give q, like or image beside it")
-    if view.region_name and not view.region:
-        raise AddressError("region_name", "a name of a region belongs to a region", "give region beside it")
     return view
 
 
@@ -176,7 +169,6 @@ def view_to_params(view: ViewState) -> dict[str, list[str]]:
         "words": view.words,
         "where": view.where,
         "region": view.region,
-        "region_name": view.region_name,
         "show": view.show,
         "columns": ",".join(view.columns),
         "copies": "1" if view.copies else "",
@@ -234,7 +226,7 @@ def describe_filter(column_filter: ColumnFilter, producers: Mapping[str, Produce
     if column_filter.low is not None or column_filter.high is not None:
         parts.append(f"{_short_number(column_filter.low)} to {_short_number(column_filter.high)}")
     if column_filter.missing:
-        parts.append("missing")
+        parts.append("none")
     return f"{name}: {' or '.join(parts)}"
 
 
@@ -270,18 +262,18 @@ def _filter_condition(column_filter: ColumnFilter, kind: str) -> str:
 def _check_filter(column_filter: ColumnFilter, kind: str) -> None:
     """Raise AddressError for a value or a range that a column of this type cannot have."""
     column, name = column_filter.column, f"{FILTER_PREFIX}{column_filter.column}"
-    is_number = kind in _NUMBERS
+    is_number = kind in NUMBERS
     if column_filter.values and is_number:
         detail = f"got {column_filter.values[0][:100]!r}; give {_RANGE}10..20"
         raise AddressError(name, f"{column} is a number and takes a range", detail)
     if not is_number and (column_filter.low is not None or column_filter.high is not None):
         raise AddressError(
-            name, f"{column} is no number and takes no range", f"give one of its values, or {_MISSING}"
+            name, f"{column} is no number and takes no range", f"give one of its values, or {MISSING}"
         )
     wrong = [value for value in column_filter.values if kind == "bool" and value not in ("true", "false")]
     if wrong:
         raise AddressError(
-            name, f"{column} is true or false", f"got {wrong[0][:100]!r}; give true, false or {_MISSING}"
+            name, f"{column} is true or false", f"got {wrong[0][:100]!r}; give true, false or {MISSING}"
         )
 
 
@@ -301,18 +293,18 @@ def _bound_sql(bound: float, kind: str, rounded: Callable[[float], int]) -> str:
 def _parse_filter(column: str, texts: Sequence[str]) -> ColumnFilter:
     name = f"{FILTER_PREFIX}{column}"
     ranges = [text for text in texts if text.startswith(_RANGE)]
-    values = [text for text in texts if text not in (_MISSING, *ranges)]
+    values = [text for text in texts if text not in (MISSING, *ranges)]
     low, high = _parse_range(name, ranges[0]) if ranges else (None, None)
     if len(ranges) > 1:
         raise AddressError(name, f"{column} has {count_of(len(ranges), 'range')}", "give one")
     unknown = [text for text in values if text.startswith("~") and not text.startswith("~~")]
     if unknown or not texts:
         detail = (
-            f"got {unknown[:1]}; give a value, {_RANGE}LOW..HIGH or {_MISSING}; a value with ~ begins with ~~"
+            f"got {unknown[:1]}; give a value, {_RANGE}LOW..HIGH or {MISSING}; a value with ~ begins with ~~"
         )
         raise AddressError(name, f"the filter of {column} cannot be read", detail)
     plain = tuple(text[1:] if text.startswith("~~") else text for text in values)
-    return ColumnFilter(column=column, values=plain, low=low, high=high, missing=_MISSING in texts)
+    return ColumnFilter(column=column, values=plain, low=low, high=high, missing=MISSING in texts)
 
 
 def _parse_range(name: str, text: str) -> tuple[float | None, float | None]:
@@ -353,7 +345,7 @@ def _format_filter(column_filter: ColumnFilter) -> list[str]:
     low, high = column_filter.low, column_filter.high
     if low is not None or high is not None:
         texts.append(f"{_RANGE}{_exact_number(low)}..{_exact_number(high)}")
-    return [*texts, _MISSING] if column_filter.missing else texts
+    return [*texts, MISSING] if column_filter.missing else texts
 
 
 def _exact_number(bound: float | None) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from app.demo.run import (
+    from ares_app.demo.run import (
         ACCEPTED as ACCEPTED,
         DEMO_FOLDER as DEMO_FOLDER,
         GRADE_OPTIONS as GRADE_OPTIONS,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ares.workspace import Workspace
 
 
-DEMO_FOLDER = Path(__file__).parent
+DEMO_FOLDER = Path(__file__).resolve().parent
 # The RLDS sample was recorded at this rate; RLDS does not store it.
 RLDS_RATE_HZ = 10.0
 # Grades read the success that is stored, so each of these is a separate run.

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from app.server.asgi import (
+    from ares_app.server.asgi import (
         ServedPages as ServedPages,
         serve as serve,
         start_background_dashboard as start_background_dashboard,
     )
-    from app.server.command_words import (
+    from ares_app.server.command_words import (
         PLAN as PLAN,
         describe_plan as describe_plan,
         make_annotate_words as make_annotate_words,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         make_option as make_option,
         resume_job as resume_job,
     )
-    from app.server.jobs import (
+    from ares_app.server.jobs import (
         Job as Job,
         find_job_path as find_job_path,
         last_lines_of as last_lines_of,
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
         start_command as start_command,
         stop_job as stop_job,
     )
-    from app.server.protection import (
+    from ares_app.server.message_order import (
+        CONNECTION_HEADER as CONNECTION_HEADER,
+        release_next_message as release_next_message,
+    )
+    from ares_app.server.protection import (
         PERSON_HEADER as PERSON_HEADER,
         check_person_name as check_person_name,
     )
-    from app.server.routes import (
-        CONNECTION_HEADER as CONNECTION_HEADER,
-        UNKNOWN_PAGE as UNKNOWN_PAGE,
-        release_next_message as release_next_message,
-    )
+    from ares_app.server.routes import UNKNOWN_PAGE as UNKNOWN_PAGE
 
 __getattr__ = lazy_exports(__name__)

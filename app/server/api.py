@@ -18,24 +18,6 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from app.server.command_words import (
-    PLAN,
-    make_annotate_words,
-    make_check_words,
-    make_ingest_words,
-    resume_job,
-)
-from app.server.jobs import (
-    Job,
-    find_job_folder,
-    find_job_path,
-    last_lines_of,
-    list_all_jobs,
-    read_job,
-    start_command,
-    stop_job,
-)
-from app.server.protection import LAG_HEADER, PERSON_HEADER, VERSION_HEADER, check_person_name
 from ares import __version__
 from ares.console import visible
 from ares.curation import complete_interrupted
@@ -54,6 +36,24 @@ from ares.errors import (
 from ares.registry import did_you_mean
 from ares.settings import Settings, acting_as
 from ares.workspace import MOST_NAMES, Workspace, find_names
+from ares_app.server.command_words import (
+    PLAN,
+    make_annotate_words,
+    make_check_words,
+    make_ingest_words,
+    resume_job,
+)
+from ares_app.server.jobs import (
+    Job,
+    find_job_folder,
+    find_job_path,
+    last_lines_of,
+    list_all_jobs,
+    read_job,
+    start_command,
+    stop_job,
+)
+from ares_app.server.protection import LAG_HEADER, PERSON_HEADER, VERSION_HEADER, check_person_name
 
 API_PREFIX = "/api"
 _JOB_ID = re.compile("[0-9a-f]{16}")
@@ -115,10 +115,10 @@ class NewRuling(BaseModel):
     question: str = Field(
         description='"success", "text", "instruction", "acceptable", or a criterion such as "VERB"'
     )
-    subject_id: str = Field(description="id of the episode, segment or annotation")
+    subject_id: str = Field(description="id of the episode or annotation")
     verdict: str = Field(description='"met", "unmet", "unsure"; for "success" "success", "failure", "unsure"')
     person: str = Field(min_length=1, description="who says it")
-    subject_kind: str | None = Field(default=None, description='"episode", "segment" or "annotation"')
+    subject_kind: str | None = Field(default=None, description='"episode" or "annotation"')
     reason: str = ""
     failure_kind: str = ""
     severity: str = ""
@@ -338,7 +338,9 @@ class Endpoints:
 
     def count_facets(self, where: Filter = "", columns: Columns = "") -> Response:
         """Counts of the values of columns among the episodes of a filter."""
-        facets = self.workspace.facets(where, _split_names(columns))
+        from ares.search import compute_facets
+
+        facets = compute_facets(self.workspace.stores, where, _split_names(columns))
         return _as_json({"facets": [facet.to_json() for facet in facets]})
 
     def count_groups(self, by: str, where: Filter = "") -> Response:

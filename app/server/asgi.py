@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import pickle
-import signal
 import socket
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import threading
 import time
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -23,18 +22,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from app.server.jobs import clean_jobs, start_module_process
-from app.server.login import IdentityProvider
 from ares.console import escape_logs, print_message, showing_progress
 from ares.errors import AresError, RequestError
 from ares.imports import needs_extra
 from ares.settings import Settings
 from ares.store import workspace_exists
 from ares.workspace import Dashboard, Workspace, open_workspace
+from ares_app.server.identity_login import IdentityProvider
+from ares_app.server.jobs import clean_jobs, start_module_process
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     import streamlit as st
     import uvicorn
     from starlette.middleware import Middleware
@@ -43,13 +40,10 @@ if TYPE_CHECKING:
     from ares.episode import Json
 
 
-# An image to search by; a websocket message carries what a user typed or selected.
-MAX_UPLOAD_MB, _MAX_MESSAGE_BYTES = 16, 8 * 2**20
+# A websocket message carries what a user typed or selected.
+_MAX_MESSAGE_BYTES = 8 * 2**20
 # Connections beyond which requests get 503.
 _MOST_CONNECTIONS = 512
-_END_SIGNALS = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-)
 # The server answers when the browser asks.
 _BROWSER_SECONDS = 0.8
 _CONFIG: dict[str, Any] = {
@@ -72,7 +66,7 @@ _CONFIG: dict[str, Any] = {
     "server.enableXsrfProtection": True,
     "server.fileWatcherType": "none",
     "server.headless": True,
-    "server.maxUploadSize": MAX_UPLOAD_MB,
+    "server.maxUploadSize": 1,
     "server.maxWidgetStateSize": 8,
     "server.scriptHealthCheckEnabled": False,
     "server.showEmailPrompt": False,
@@ -112,8 +106,7 @@ class ServedPages:
         preload: Loads what the first pages need; called from a thread.
         changes: Returns the version of the data and what runs, for the pages that are open.
         show_error: Draws what a page raised; returns whether nothing else is to be shown.
-        names: Names of the pages, which are their addresses.
-        first: Name of the page that opens at the address of the server.
+        addresses: What `ares_app.server.routes.PageAddressMiddleware` is made of.
     """
 
     script: Path
@@ -121,8 +114,7 @@ class ServedPages:
     preload: Callable[[], None]
     changes: Callable[[Workspace], Mapping[str, Json]]
     show_error: Callable[[Exception], bool]
-    names: tuple[str, ...]
-    first: str
+    addresses: Mapping[str, Any]
 
 
 def serve(
@@ -131,8 +123,6 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8501,
     open_browser: bool = False,
-    *,
-    trusted_proxies: Sequence[str] = (),
 ) -> None:
     """Serve a workspace until interrupted; the address is printed on standard error.
 
@@ -142,69 +132,25 @@ def serve(
         host: Address to listen on.
         port: Port to listen on; 0 for any free one.
         open_browser: Whether to open the user's browser.
-        trusted_proxies: Addresses or networks of reverse proxies whose X-Forwarded-For, -Proto and -User count.
 
     Raises:
         RequestError: The port is in use, the host needs a log-in, an option or the log-in cannot be used, the extra
             `app` is not installed, or no workspace can be made there.
     """
-    with listening(workspace, pages, host, port, trusted_proxies=trusted_proxies) as (
-        server,
-        listener,
-        address,
-    ):
+    with listening(workspace, pages, host, port) as (server, listener, address):
         print_message(f"ARES dashboard: {address}  (Ctrl+C ends it)")
         if open_browser:
             threading.Timer(_BROWSER_SECONDS, webbrowser.open, [address]).start()
-        with showing_progress(), _ending_on_signals(server):
+        with showing_progress():
             server.run(sockets=[listener])
 
 
 @contextmanager
-def _ending_on_signals(server: uvicorn.Server) -> Iterator[None]:
-    """Let signals end the server, also while it starts; the first one goes to its handler once it has ended."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in _END_SIGNALS}
-    handled = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
-    received: list[int] = []
-
-    def end(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        server.should_exit = True
-
-    for number in handled:
-        signal.signal(number, end)
-    server.capture_signals = nullcontext  # type: ignore[method-assign, assignment]
-    try:
-        yield
-    finally:
-        for number in handled:
-            signal.signal(number, before[number])
-    _pass_on(received, before)
-
-
-def _pass_on(received: Sequence[int], handlers: Mapping[int, Any]) -> None:
-    """Give the first signal to its handler as if it came now; a handler of Python is called, as none comes twice."""
-    for number in received[:1]:
-        if callable(handlers[number]):
-            handlers[number](number, None)
-        else:
-            signal.raise_signal(number)
-
-
-@contextmanager
 def listening(
-    workspace: Workspace,
-    pages: ServedPages,
-    host: str,
-    port: int,
-    *,
-    trusted_proxies: Sequence[str],
+    workspace: Workspace, pages: ServedPages, host: str, port: int
 ) -> Iterator[tuple[uvicorn.Server, socket.socket, str]]:
     """The server, the socket that it listens on, and its address. Raises as `serve`."""
-    access = _decide_access(workspace.settings, host, trusted_proxies)
+    access = _decide_access(workspace.settings, host)
     with _open_listener(host, port) as listener:
         if not workspace_exists(workspace.path):
             workspace.stores.catch_up()  # they are made here
@@ -214,7 +160,7 @@ def listening(
 
 
 def _make_server(app: ASGIApp) -> uvicorn.Server:
-    from app.server.connection_bounds import make_bounded_protocol
+    from ares_app.server.connection_bounds import make_bounded_protocol
 
     with needs_extra("app"):
         import uvicorn
@@ -255,17 +201,17 @@ class _Access:
     provider: IdentityProvider | None
 
 
-def _decide_access(settings: Settings, host: str, trusted_proxies: Sequence[str]) -> _Access:
+def _decide_access(settings: Settings, host: str) -> _Access:
     """Raises RequestError where nobody, or more than one thing, would say who somebody is."""
-    from app.server.login import read_identity_provider
-    from app.server.protection import is_loopback
+    from ares_app.server.identity_login import read_identity_provider
+    from ares_app.server.protection import is_loopback
 
-    proxies, password = _parse_proxies(trusted_proxies or settings.trusted_proxies), settings.app_password
+    proxies, password = _parse_proxies(settings.trusted_proxies), settings.app_password
     with needs_extra("app"):
         import_module("streamlit")
     provider = read_identity_provider()
     if provider and (proxies or password):
-        other = "ARES_TRUSTED_PROXIES (--trusted-proxy)" if proxies else "ARES_APP_PASSWORD"
+        other = "ARES_TRUSTED_PROXIES" if proxies else "ARES_APP_PASSWORD"
         raise RequestError(f"people log in by [auth] of {provider.source} alone", f"remove it, or {other}")
     if not is_loopback(host) and not password and not provider:
         remedy = "set ARES_APP_PASSWORD, or stay on 127.0.0.1 and use a tunnel"
@@ -280,8 +226,9 @@ def _make_dashboard(workspace: Workspace, pages: ServedPages, access: _Access) -
         from streamlit import config
         from streamlit.logger import get_logger
 
-    from app.server.api import API_PREFIX, make_api
-    from app.server.routes import build_changes_route, build_media_routes
+    from ares_app.server.api import API_PREFIX, make_api
+    from ares_app.server.media_routes import build_media_routes
+    from ares_app.server.routes import build_changes_route
 
     for name, value in _CONFIG.items():
         config.set_option(name, value)
@@ -292,7 +239,8 @@ def _make_dashboard(workspace: Workspace, pages: ServedPages, access: _Access) -
     pages.show(workspace, has_login or bool(access.password))
     from starlette.middleware import Middleware
 
-    from app.server.routes import MessageOrderMiddleware, PageAddressMiddleware
+    from ares_app.server.message_order import MessageOrderMiddleware
+    from ares_app.server.routes import PageAddressMiddleware
 
     app = st.App(
         pages.script,
@@ -304,7 +252,7 @@ def _make_dashboard(workspace: Workspace, pages: ServedPages, access: _Access) -
         middleware=[
             *_list_access_checks(access),
             # Behind the log-in, which sends a browser back to the address that it asked for.
-            Middleware(PageAddressMiddleware, names=pages.names, first=pages.first),
+            Middleware(PageAddressMiddleware, **pages.addresses),
             Middleware(MessageOrderMiddleware),
         ],
         lifespan=_make_lifespan(workspace, pages.preload),
@@ -320,13 +268,10 @@ def _list_access_checks(access: _Access) -> list[Middleware]:
     from starlette.middleware import Middleware
     from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-    from app.server.login import IdentityLoginMiddleware, LoginMiddleware
-    from app.server.protection import (
-        ProxyPersonMiddleware,
-        SameOriginMiddleware,
-        SecurityHeadersMiddleware,
-        is_loopback,
-    )
+    from ares_app.server.identity_login import IdentityLoginMiddleware
+    from ares_app.server.login import LoginMiddleware
+    from ares_app.server.protection import ProxyPersonMiddleware, SameOriginMiddleware, is_loopback
+    from ares_app.server.security_headers import SecurityHeadersMiddleware
 
     proxies, password, provider = access.proxies, access.password, access.provider
     served_host = urlsplit(provider.origin).hostname if provider else "" if is_loopback(access.host) else None
@@ -403,13 +348,12 @@ def start_background_dashboard(
     host: str,
     port: int,
     open_browser: bool,
-    trusted_proxies: Sequence[str],
 ) -> Dashboard:
-    """Serve a workspace in the background until it is closed or this process ends. Raises as `app.server.serve`."""
-    options = {"host": host, "port": port, "trusted_proxies": list(trusted_proxies)}
+    """Serve a workspace in the background until it is closed or the process ends. Raises as `ares_app.server.serve`."""
+    options = {"host": host, "port": port}
     # The settings may hold a password: they are passed by a pipe.
     message = (workspace.location, workspace.settings, pages, options)
-    process = start_module_process("app.server.asgi", [], message, stdout=subprocess.PIPE)
+    process = start_module_process("ares_app.server.asgi", [], message, stdout=subprocess.PIPE)
     address = _read_address(process)
     if open_browser:
         webbrowser.open(address)
@@ -470,6 +414,6 @@ def _exit_with_parent(server: uvicorn.Server) -> None:
 
 if __name__ == "__main__":
     # The pages that come through the pipe are of the imported module, and not of the main one.
-    from app.server import asgi
+    from ares_app.server import asgi
 
     asgi.main()

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.server.jobs import Job, start_command
 from ares.console import count_of
 from ares.episode import describe_seconds
 from ares.errors import RequestError
 from ares.export import TASK_SOURCES, TaskSource
+from ares_app.server.jobs import Job, start_command
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -25,11 +25,12 @@ PLAN = "--dry-run"
 def describe_plan(document: Json) -> list[dict[str, Json]]:
     """Rows of a plan: of `ingest` a row for each dataset, of `annotate` one for each annotator with its price."""
     if isinstance(document, Mapping) and "datasets" in document:
-        names = ("dataset", "format", "episodes", "files", "bytes", "path", "error")
-        return [
-            {**{name: row.get(name) for name in names}, "time": _describe_time(row)}
+        names = ("dataset", "format", "episodes", "files", "MB", "path", "error")
+        rows = [
+            {**row, "MB": row.get("bytes") and round(row["bytes"] / 1e6, 1)}
             for row in _list_mappings(document["datasets"])
         ]
+        return [{name: row.get(name) for name in names} for row in rows]
     plans = document if isinstance(document, list) else [document]
     return [
         {
@@ -95,8 +96,8 @@ def make_annotate_words(
 
 
 def make_check_words(instructions: bool = False) -> list[str]:
-    """The words of `ares check`."""
-    return ["check", *(["--instructions"] if instructions else [])]
+    """The words of `ares check`, or of `ares audit instructions`."""
+    return ["audit", "instructions"] if instructions else ["check"]
 
 
 def make_export_words(

@@ -26,7 +26,7 @@ from ares.console import escape_logs
 from ares.errors import ReadOnlyWorkspace, RequestError
 from ares.jobs import watch_progress
 from ares.settings import PERSON_VARIABLE, inherited_environment, inherited_path, settings_environment
-from ares.store import Stores, quote_literal
+from ares.store import Stores
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -235,7 +235,11 @@ def start_command(stores: Stores, words: Sequence[str], person: str, subject: st
         # The settings may hold a password; other users of the machine cannot read variables.
         variables = {**settings_environment(stores.settings), **name_person(person)}
         process = start_module_process(
-            "app.server.jobs", [str(path), str(lock)], stores.location, inherited=[lock], variables=variables
+            "ares_app.server.jobs",
+            [str(path), str(lock)],
+            stores.location,
+            inherited=[lock],
+            variables=variables,
         )
     finally:
         os.close(lock)  # the new process holds it too
@@ -254,10 +258,8 @@ def clean_jobs(stores: Stores) -> None:
         if (number >= _MAX_KEPT or times[path] < oldest) and not is_job_process_alive(path):
             for ending in (".json", ".lock", ".stop", ".log", ".out"):
                 path.with_suffix(ending).unlink(missing_ok=True)
-    # Reasons of a composition; and files that a page of an earlier version kept, from which a dataset may be read.
-    for path in (*folder.glob("*.csv"), *folder.glob("uploads/*")):
-        source = f"starts_with(source, {quote_literal(str(path))})"
-        if _modified_at(path) < oldest and not stores.tables.episodes.count(source):
+    for path in folder.glob("*.csv"):  # reasons of a composition
+        if _modified_at(path) < oldest:
             path.unlink(missing_ok=True)
 
 

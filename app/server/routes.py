@@ -1,43 +1,46 @@
-"""Routes of the server: pages, videos, posters, and the order of a page's messages.
-
-A browser's messages reach Streamlit one at a time: each when the reactions to the one before have run. For every
-message Streamlit ends the script of the one before, also before or within its reactions: the click that it brought
-would be lost, and the address that it has written could be undone by the end of the older script.
-"""
+"""Routes of the page itself: its addresses, its base script, and what has changed."""
 
 from __future__ import annotations
 
 import asyncio
-import math
-import re
 import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
-from functools import cache, partial
-from itertools import count
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from app.server.protection import header, respond
-from ares.errors import AresError, RequestError
+from ares.errors import AresError
+from ares_app.server.protection import header, respond
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import BaseRoute
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
     from starlette.websockets import WebSocket
 
-    from ares.episode import Camera, Episode, Json
-    from ares.store import Stores
+    from ares.episode import Json
 
 # The parameter of the first page that names a page that does not exist.
 UNKNOWN_PAGE = "unknown_page"
 BASE_SCRIPT = "/api/base.js"
 # Without this, Streamlit asks for its addresses below the address of the page first, and each is a 404.
-_BASE_SCRIPT = "window.__streamlit = { BACKEND_BASE_URL: location.origin };\n"
+# It also writes the parameters of the next page into the address of this one before it opens that: the button "back"
+# of the browser would lead to an address that no page has.
+_BASE_SCRIPT = """window.__streamlit = { BACKEND_BASE_URL: location.origin };
+const push = history.pushState.bind(history);
+let pushed = "";
+history.pushState = (state, title, url) => {
+  const to = new URL(url ?? "", location.href);
+  const isNextPage = pushed === location.href && to.search === location.search && to.pathname !== location.pathname;
+  if (isNextPage) history.replaceState(state, title, url);
+  else push(state, title, url);
+  pushed = location.href;
+};
+"""
 # Addresses that begin so are files, messages and steps of a log-in, also where a person opens one.
 _NO_PAGES = ("_stcore/", "api/", "app/", "auth/", "component/", "media/", "oauth2callback", "static/")
 
@@ -100,173 +103,6 @@ async def answer_base_script(request: Request) -> Response:
 
 
 Endpoint = Callable[["Request"], Awaitable["Response"]]
-
-_EPISODE_ID = re.compile(r"[0-9a-f]{16}")
-# The URL (`app.dashboard.cards`) has the content's hash, so what a browser caches never goes stale.
-_CACHE_HEADERS = {"Cache-Control": "private, max-age=86400"}
-_MIN_WIDTH, _MAX_WIDTH = (64, 1280)
-# A transcode occupies a thread for seconds; more at once would delay the posters.
-_MAX_THREADS = 4
-
-
-def build_media_routes(stores: Stores) -> list[BaseRoute]:
-    """Return the routes of a workspace, all under /api/ (Streamlit reserves the other prefixes)."""
-    from anyio import CapacityLimiter
-    from starlette.routing import Route
-
-    limiter = CapacityLimiter(_MAX_THREADS)
-    video = _file_endpoint(partial(_make_video, stores), "video/mp4", limiter)
-    poster = _file_endpoint(partial(_make_poster, stores), "image/jpeg", limiter)
-    return [
-        Route("/api/health", _health_endpoint(stores)),
-        Route(BASE_SCRIPT, answer_base_script),
-        Route("/api/media/{episode}/{camera:path}.mp4", video),
-        Route("/api/thumb/{episode}/{camera:path}.jpg", poster),
-    ]
-
-
-def _health_endpoint(stores: Stores) -> Endpoint:
-    async def health(request: Request) -> Response:
-        from starlette.responses import JSONResponse
-
-        return JSONResponse({"status": "ok", "workspace": stores.workspace_id})
-
-    return health
-
-
-def _file_endpoint(make_file: Callable[[Request], Path], media_type: str, limiter: object) -> Endpoint:
-    async def answer(request: Request) -> Response:
-        from anyio import to_thread
-        from starlette.responses import FileResponse, PlainTextResponse
-
-        try:
-            path = await to_thread.run_sync(make_file, request, limiter=limiter)  # type: ignore[arg-type]
-        except RequestError as error:
-            return PlainTextResponse(f"{error}\n", status_code=404)
-        except AresError as error:
-            return PlainTextResponse(f"{error}\n", status_code=422)
-        return FileResponse(path, media_type=media_type, headers=_CACHE_HEADERS)
-
-    return answer
-
-
-def _make_video(stores: Stores, request: Request) -> Path:
-    from ares.media import browser_video
-
-    _, camera = _find_camera(stores, request)
-    return browser_video(camera.media, "h264", stores.media_cache)
-
-
-def _make_poster(stores: Stores, request: Request) -> Path:
-    from ares.clock import camera_seconds
-    from ares.media import thumbnail
-
-    episode, camera = _find_camera(stores, request)
-    second = _number_parameter(request, "t", episode.duration_seconds / 2)
-    second = min(max(second, 0.0), episode.duration_seconds)
-    width = int(min(max(_number_parameter(request, "width", 384), _MIN_WIDTH), _MAX_WIDTH))
-    trajectories = stores.tables.trajectories
-    (shown,) = camera_seconds(
-        episode, camera, [second], lambda: trajectories.get(episode.episode_id).timestamps
-    )
-    return thumbnail(camera.media, shown, width, stores.media_cache)
-
-
-def _find_camera(stores: Stores, request: Request) -> tuple[Episode, Camera]:
-    episode_id = request.path_params["episode"]
-    if not _EPISODE_ID.fullmatch(episode_id):
-        raise RequestError("not an episode id", "an id is 16 hex digits")
-    episode = stores.tables.episodes.get_episode(episode_id)
-    return episode, episode.camera(request.path_params["camera"])
-
-
-def _number_parameter(request: Request, name: str, default: float) -> float:
-    text = request.query_params.get(name)
-    try:
-        value = default if text is None else float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise RequestError(f"{name} is not a number", f"{text!r}")
-    return value
-
-
-# Header of a websocket that says which one it is; a script reads it, a browser cannot set it.
-CONNECTION_HEADER = "x-ares-connection"
-# A click in a part of the page that has gone meanwhile is followed by no script. The next message waits this long.
-_MOST_WAIT_SECONDS = 10.0
-
-_numbers = count(1)
-# By connection: what lets its next message pass.
-_releases: dict[str, Callable[[], None]] = {}
-
-
-def release_next_message(connection: str) -> None:
-    """Let the next message of a connection pass, from any thread: the reactions to the last one have run.
-
-    Args:
-        connection: The header of its websocket; unknown for one that is closed.
-    """
-    if release := _releases.get(connection):
-        release()
-
-
-class MessageOrderMiddleware:
-    """Holds back the messages of each websocket until the application has run the reactions to the one before.
-
-    Args:
-        app: Application that calls `release_next_message` when it has.
-        most_wait_seconds: A message waits no longer.
-    """
-
-    def __init__(self, app: ASGIApp, most_wait_seconds: float = _MOST_WAIT_SECONDS) -> None:
-        self._app, self._most_wait_seconds = app, most_wait_seconds
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "websocket":
-            await self._app(scope, receive, send)
-            return
-        loop, is_free, connection = asyncio.get_running_loop(), asyncio.Event(), str(next(_numbers))
-        is_free.set()
-
-        async def receive_next() -> Message:
-            message = await receive()
-            if message["type"] == "websocket.receive":
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(is_free.wait(), self._most_wait_seconds)
-                if _is_followed_by_script(message.get("bytes") or b""):
-                    is_free.clear()
-            return message
-
-        _releases[connection] = lambda: _set_from_thread(loop, is_free)
-        try:
-            await self._app(_named_scope(scope, connection), receive_next, send)
-        finally:
-            del _releases[connection]
-
-
-def _set_from_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
-    with suppress(RuntimeError):  # the server has ended, and its loop with it
-        loop.call_soon_threadsafe(event.set)
-
-
-def _named_scope(scope: Scope, connection: str) -> Scope:
-    """The scope with the number of the connection, and with no header of a browser that looks like it."""
-    name = CONNECTION_HEADER.encode()
-    others = [(key, value) for key, value in scope["headers"] if key.lower() != name]
-    return {**scope, "headers": [*others, (name, connection.encode())]}
-
-
-def _is_followed_by_script(data: bytes) -> bool:
-    """Whether a message is a click or a new address; what a part of the page sends by itself every second is none."""
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-    from streamlit.proto.BackMsg_pb2 import BackMsg
-
-    try:
-        message = BackMsg.FromString(data)
-    except DecodeError:  # no message of Streamlit, which says so
-        return False
-    return message.HasField("rerun_script") and not message.rerun_script.is_auto_rerun
 
 
 CHANGES_ADDRESS = "/api/changes"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal
 
 # A "fault" sets the exit status of `ares check`. "information" is shown beside it: the check has not passed its bar.
@@ -31,24 +30,6 @@ class CheckCode:
     remedy: str
     severity: Severity = "information"
 
-    @property
-    def page(self) -> str:
-        """Where its page is: below the documentation that the package names, else below the repository."""
-        return f"{documentation_address() or 'docs'}/checks/{self.code}-{self.name}.md"
-
-
-@cache
-def documentation_address() -> str:
-    """The address of the documentation that the package names in its metadata, without "/" at the end; "" for none."""
-    from importlib.metadata import PackageNotFoundError, metadata
-
-    try:
-        lines = metadata("ares-curation").get_all("Project-URL") or []
-    except PackageNotFoundError:  # a copy of the sources that was not installed
-        return ""
-    addresses: dict[str, str] = dict(str(line).partition(", ")[::2] for line in lines)
-    return addresses.get("Documentation", "").rstrip("/")
-
 
 CLOCK_BACKWARDS = CheckCode(
     code="A050",
@@ -61,7 +42,7 @@ CLOCK_BACKWARDS = CheckCode(
 SINGLE_STEP = CheckCode(
     code="A051",
     name="one-step",
-    meaning="the episode has one step",
+    meaning="the episode has one step, or two",
     size_unit="steps",
     remedy="leave the episode out; check why the recording ended",
     severity="fault",
@@ -105,9 +86,18 @@ EMPTY_INSTRUCTION = CheckCode(
     remedy="give the task in the metadata or in a spec, or caption the episode",
 )
 
+ACTION_IS_STATE = CheckCode(
+    code="A057",
+    name="action-is-state",
+    meaning="the action of each step is the measured state of the same step",
+    size_unit="steps",
+    remedy="record what is commanded; or take the state of the next step as the action",
+    severity="fault",
+)
+
 RECORD_CODES = (
     CLOCK_BACKWARDS, SINGLE_STEP, FRAME_COUNT, NO_INSTRUCTION, EMPTY_INSTRUCTION, IMPOSSIBLE_LENGTH,
-    MISSING_CAMERA,
+    MISSING_CAMERA, ACTION_IS_STATE,
 )  # fmt: skip
 
 
@@ -209,9 +199,10 @@ REPEATED_FRAMES = CheckCode(
 DROPPED_FRAMES = CheckCode(
     code="A036",
     name="dropped-frames",
-    meaning="frames are missing: the picture jumps ahead, or the stamps of the frames have a gap",
+    meaning="frames are missing: the stamps of the frames have a gap",
     size_unit="s",
-    remedy="split the episode there: ares export SET DEST --keep-spans FILE; check the load of the recorder",
+    remedy="split the episode there: ares export SET DEST --options '{keep_spans: FILE}'; check the load of the "
+    "recorder",
 )
 COLOUR_ORDER = CheckCode(
     code="A037",
@@ -250,20 +241,6 @@ VIDEO_LAG = CheckCode(
     size_unit="s",
     remedy="shift the video by the lag; stamp frames when they are taken",
 )
-CAMERA_LAG = CheckCode(
-    code="A042",
-    name="camera-lag",
-    meaning="one camera shows the motion earlier or later than another",
-    size_unit="s",
-    remedy="shift the camera by the lag; synchronise the cameras",
-)
-VIDEO_RATE = CheckCode(
-    code="A043",
-    name="video-rate",
-    meaning="the video runs faster or slower than its stamps say: its lag grows over the episode",
-    size_unit="share of the rate",
-    remedy="give the true rate of the camera; stamp frames when they are taken",
-)
 CAMERA_RATE = CheckCode(
     code="A044",
     name="camera-rate",
@@ -274,7 +251,7 @@ CAMERA_RATE = CheckCode(
 
 VIDEO_CODES = (
     BLUR, OVEREXPOSED, UNDEREXPOSED, BLACK, FROZEN, REPEATED_FRAMES, DROPPED_FRAMES, COLOUR_ORDER, SWAPPED_CAMERAS,
-    COMPRESSION_DAMAGE, VIDEO_LENGTH, VIDEO_LAG, CAMERA_LAG, VIDEO_RATE, CAMERA_RATE,
+    COMPRESSION_DAMAGE, VIDEO_LENGTH, VIDEO_LAG, CAMERA_RATE,
 )  # fmt: skip
 
 
@@ -375,14 +352,14 @@ IDLE_START = CheckCode(
     name="idle-start",
     meaning="nothing moves at the start",
     size_unit="s",
-    remedy="cut the start off: ares export SET DEST --trim-idle",
+    remedy="cut the start off: ares export SET DEST --options '{trim_idle: 0.5}'",
 )
 IDLE_END = CheckCode(
     code="A011",
     name="idle-end",
     meaning="nothing moves at the end",
     size_unit="s",
-    remedy="cut the end off: ares export SET DEST --trim-idle",
+    remedy="cut the end off: ares export SET DEST --options '{trim_idle: 0.5}'",
 )
 ACTION_LAG = CheckCode(
     code="A012",
@@ -420,7 +397,8 @@ DROPPED_STEPS = CheckCode(
     name="dropped-steps",
     meaning="steps are missing: all dimensions jump ahead at once, or the stamps have a gap",
     size_unit="s",
-    remedy="split the episode there: ares export SET DEST --keep-spans FILE; check the load of the recorder",
+    remedy="split the episode there: ares export SET DEST --options '{keep_spans: FILE}'; check the load of the "
+    "recorder",
 )
 REPEATED_STEPS = CheckCode(
     code="A017",

@@ -11,7 +11,7 @@ from ares.checks.codes import (
     TURNED_MOTION,
     UNIT_CLASH,
 )
-from ares.checks.record import QualityFinding, finding_confidence, findings_of, make_finding
+from ares.checks.finding import QualityFinding, finding_confidence, findings_of, make_finding
 from ares.signals import (
     CHECKED_KINDS,
     EpisodePositions,

@@ -10,10 +10,7 @@ from ares.checks.codes import (
     SPIKE,
     WRAP_AROUND,
 )
-from ares.checks.record import (
-    QualityFinding,
-    findings_of,
-)
+from ares.checks.finding import QualityFinding, findings_of
 from ares.signals import (
     FEWEST_STEPS,
     EpisodeSignals,

@@ -18,7 +18,7 @@ from ares.checks.codes import (
     WRAP_AROUND,
     CheckCode,
 )
-from ares.checks.record import QualityFinding, finding_confidence, make_finding
+from ares.checks.finding import QualityFinding, finding_confidence, make_finding
 from ares.signals import (
     FEWEST_STEPS,
     EpisodeSignals,

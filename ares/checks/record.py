@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from math import isfinite
 from typing import TYPE_CHECKING
 
 from ares.checks.codes import (
+    ACTION_IS_STATE,
     BLACK,
     CLOCK_BACKWARDS,
     CODES,
@@ -26,10 +25,9 @@ from ares.checks.codes import (
     NOT_FINITE,
     SATURATED,
     SINGLE_STEP,
-    CheckCode,
 )
-from ares.episode import MISSING_CAMERAS, TOPIC_KINDS, UNREAD
-from ares.errors import RequestError
+from ares.checks.finding import QualityFinding, finding_confidence, make_finding
+from ares.episode import CUT_CAMERA, MISSING_CAMERAS, TOPIC_KINDS, UNREAD
 from ares.signals import (
     EpisodeSignals,
     are_smooth_kinds,
@@ -43,95 +41,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.checks.codes import CheckCode
-    from ares.episode import Episode, Json, Trajectory
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QualityFinding:
-    """What one check says of one dimension of an episode.
-
-    Attributes:
-        code: Code of the check, see `ares.checks.CODES`.
-        signal: "state", "action", "clock", "video", "dataset" for what the metadata of a dataset say, or "" for all
-            signals.
-        dimension: Name of the dimension, or "" for all.
-        seconds: When it begins, or where it is largest; from the start of the episode.
-        size: How large it is, in the unit of the check.
-        confidence: 0.5 at the threshold of the check, nearer to 1 the further beyond it; no probability.
-    """
-
-    code: str
-    signal: str
-    dimension: str
-    seconds: float
-    size: float
-    confidence: float
-
-    def to_json(self) -> dict[str, Json]:
-        """The finding as JSON."""
-        return asdict(self)
-
-
-def finding_confidence(size: float, threshold: float) -> float:
-    """Confidence of a size at or beyond its threshold: 0.5 there, 0.9 at nine times of it."""
-    return round(size / (size + threshold), 3) if threshold > 0 else 1.0
-
-
-def make_finding(
-    check: CheckCode,
-    signal: str = "",
-    dimension: str = "",
-    seconds: float = 0.0,
-    size: float = 1.0,
-    confidence: float = 1.0,
-) -> QualityFinding:
-    """A finding with rounded numbers; what has no second is at the start of the episode."""
-    return QualityFinding(
-        code=check.code,
-        signal=signal,
-        dimension=dimension,
-        seconds=round(float(seconds), 3) if isfinite(seconds) else 0.0,
-        size=size if isinstance(size, int) else round(float(size), 6),  # a count stays a whole number
-        confidence=confidence,
-    )
-
-
-def findings_of(
-    check: CheckCode,
-    signal: str,
-    names: tuple[str, ...],
-    sizes: NDArray[np.float64],
-    thresholds: NDArray[np.float64],
-    seconds: NDArray[np.float64],
-) -> Iterator[QualityFinding]:
-    """A finding for each dimension whose size is beyond its threshold.
-
-    Args:
-        check: The check.
-        signal: Name of the signal.
-        names: Names of the D dimensions.
-        sizes: (D,) sizes; NaN where the check cannot say.
-        thresholds: (D,) sizes from which it is a finding.
-        seconds: (D,) when.
-    """
-    for number in (sizes >= thresholds).nonzero()[0]:
-        size, threshold = float(sizes[number]), float(thresholds[number])
-        confidence = finding_confidence(size, threshold)
-        yield make_finding(check, signal, names[number], seconds[number], size, confidence)
-
-
-def find_check_code(code: str) -> CheckCode:
-    """The check of a code. Raises RequestError that lists the codes."""
-    if code not in CODES:
-        raise RequestError(f"no check {code!r}", f"there are: {', '.join(CODES)}")
-    return CODES[code]
+    from ares.episode import Episode, Trajectory
 
 
 # A period between steps longer than this many medians is a gap.
 GAP_PERIODS = 3.0
 # No robot is recorded for longer in one episode.
 _LONGEST_SECONDS = 86_400.0
+# So few steps are no episode.
+_MOST_STUMP_STEPS = 2
 # Of fewer steps no value is called unusual.
 FEW_STEPS = 10
 # Limits that drivers and simulators cut actions off at: of normalised values, and of percentages.
@@ -164,7 +82,7 @@ def finding_reason(finding: QualityFinding) -> str:
 
 def check_metadata(episode: Episode) -> Iterator[QualityFinding]:
     """A051, A052, A053, A054 and A056, and A033 or A034 of cameras that the ingester flagged."""
-    if episode.num_steps <= 1:
+    if episode.num_steps <= _MOST_STUMP_STEPS:
         yield make_finding(SINGLE_STEP, size=episode.num_steps)
     for camera in episode.cameras:
         flag = next((flag for flag in _FLAG_CODES if flag in camera.flags), "")
@@ -200,7 +118,12 @@ def describe_incomplete(episode: Episode) -> list[str]:
     """What the source of an episode promises and could not be read, each in words; empty for a complete one."""
     unread = episode.metadata.get(UNREAD)
     others = [str(reason) for reason in unread] if isinstance(unread, list) else []
-    return [f"camera {name} has no pictures" for name in missing_cameras(episode)] + others
+    cut = [camera.name for camera in episode.cameras if CUT_CAMERA in camera.flags]
+    return [
+        *(f"camera {name} has no pictures" for name in missing_cameras(episode)),
+        *(f"video of camera {name} is cut" for name in cut),
+        *others,
+    ]
 
 
 def check_timestamps(seconds: NDArray[np.float64]) -> Iterator[QualityFinding]:
@@ -248,7 +171,27 @@ def check_single_episode(signals: EpisodeSignals) -> tuple[QualityFinding, ...]:
     if not_finite:
         return (*not_finite, *clock)
     constant = tuple(check_constant(signals.state, signals.action))
-    return (*constant, *_check_action_limits(signals), *clock)
+    return (*constant, *_check_copied_state(signals), *_check_action_limits(signals), *clock)
+
+
+def _check_copied_state(signals: EpisodeSignals) -> Iterator[QualityFinding]:
+    """A057: each dimension of the action that moves is the dimension of the state of its name, or at its place.
+
+    One of them has more than two values: a gripper that opens and closes at once has the state that is commanded.
+    """
+    import numpy as np
+
+    state, action = signals.state, signals.action
+    pairs = paired_dimensions(signals.state_names, signals.action_names)
+    if not pairs and state.shape[1] == action.shape[1]:
+        pairs = tuple((number, number) for number in range(action.shape[1]))
+    if len(action) < FEW_STEPS or len(pairs) < action.shape[1]:
+        return
+    states, commands = state[:, [own for own, _ in pairs]], action[:, [other for _, other in pairs]]
+    moves = (commands != commands[0]).any(axis=0)
+    has_levels = ((commands != commands.min(axis=0)) & (commands != commands.max(axis=0))).any(axis=0)
+    if has_levels.any() and np.array_equal(states[:, moves], commands[:, moves]):
+        yield make_finding(ACTION_IS_STATE, signal="action", size=len(action))
 
 
 def _check_finite(

@@ -13,13 +13,8 @@ from ares.checks.codes import (
     STUCK,
 )
 from ares.checks.commanded_positions import FOLLOWS, commanded_position
-from ares.checks.record import (
-    FEW_STEPS,
-    QualityFinding,
-    finding_confidence,
-    findings_of,
-    make_finding,
-)
+from ares.checks.finding import QualityFinding, finding_confidence, findings_of, make_finding
+from ares.checks.record import FEW_STEPS
 from ares.signals import (
     CHECKED_KINDS,
     FEWEST_STEPS,

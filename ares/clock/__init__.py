@@ -18,12 +18,11 @@ if TYPE_CHECKING:
         measure_clock as measure_clock,
         settle_measured_clock as settle_measured_clock,
     )
-    from ares.clock.stamps import (
+    from ares.clock.stamps import are_timestamps_even as are_timestamps_even, read_stamps as read_stamps
+    from ares.clock.units import (
         SECONDS_BY_UNIT as SECONDS_BY_UNIT,
         TimeUnit as TimeUnit,
-        are_timestamps_even as are_timestamps_even,
         infer_stamp_unit as infer_stamp_unit,
-        read_stamps as read_stamps,
     )
 
 __getattr__ = lazy_exports(__name__)

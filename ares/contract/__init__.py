@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.contract.agreement import (
-        AGREEMENT_EPISODES as AGREEMENT_EPISODES,
-        Agreement as Agreement,
-        compare_sources as compare_sources,
-        compare_tasks as compare_tasks,
+    from ares.contract.clashes import (
+        Clash as Clash,
+        compare_observed as compare_observed,
+        find_clashes as find_clashes,
     )
     from ares.contract.contracts import (
         PROPERTIES as PROPERTIES,
@@ -29,14 +28,7 @@ if TYPE_CHECKING:
         plan_dimensions as plan_dimensions,
         read_contracts as read_contracts,
         rename_contract_dimensions as rename_contract_dimensions,
-        replace_names as replace_names,
-        with_turned_rotation as with_turned_rotation,
         write_contracts as write_contracts,
-    )
-    from ares.contract.conversions import (
-        ROTATION_FORMS as ROTATION_FORMS,
-        convert_rotation_form as convert_rotation_form,
-        rotation_width as rotation_width,
     )
     from ares.contract.evidence import (
         CONTRACT_EPISODES as CONTRACT_EPISODES,
@@ -44,25 +36,11 @@ if TYPE_CHECKING:
         collect_contract_evidence as collect_contract_evidence,
     )
     from ares.contract.infer import infer_contract as infer_contract, infer_contracts as infer_contracts
-    from ares.contract.kinematics import (
-        KinematicChain as KinematicChain,
-        Kinematics as Kinematics,
-        end_effector_positions as end_effector_positions,
-        read_kinematic_chains as read_kinematic_chains,
-    )
-    from ares.contract.mixing import (
-        Clash as Clash,
-        ClashError as ClashError,
-        SetConverter as SetConverter,
-        find_clashes as find_clashes,
-    )
-    from ares.contract.profiles import (
-        FeatureProfile as FeatureProfile,
-        compare_features as compare_features,
-    )
+    from ares.contract.mixing import ClashError as ClashError, SetConverter as SetConverter
     from ares.contract.set_contracts import (
         LayoutContract as LayoutContract,
         find_contracts_of_episodes as find_contracts_of_episodes,
+        plan_layout_conversion as plan_layout_conversion,
     )
     from ares.contract.statements import parse_conversions as parse_conversions
 

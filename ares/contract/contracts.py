@@ -1,4 +1,4 @@
-"""What the signals of a dataset mean, in words with probabilities, and how a workspace stores it."""
+"""What the signals of a dataset mean, in words, and how a workspace stores it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
 
-from ares.contract.conversions import ROTATION_FORMS, WIDTHS
-from ares.contract.kinematics import Kinematics, kinematics_from_json
-from ares.contract.profiles import NUM_ROWS, SignalProfile
 from ares.signals import DimensionKind, classify_by_name
 
 if TYPE_CHECKING:
@@ -25,18 +22,13 @@ PROPERTIES: tuple[PropertyName, ...] = get_args(PropertyName)
 # The values that each property may have; a spec may state any of them. "same_as" is the name of another dataset.
 VALUES: Mapping[PropertyName, tuple[str, ...]] = {
     "mode": ("absolute", "delta", "velocity"),
-    "unit": ("rad", "deg", "percent", "normalised", "ticks", "m", "mm", "fraction", "signed"),
+    "unit": ("rad", "deg", "percent", "normalised", "ticks", "m", "cm", "mm", "fraction", "signed", "byte"),
     "rotation": ("euler", "axis-angle", "quaternion xyzw", "quaternion wxyz", "6d"),
     "gripper": ("high is open", "high is closed"),
     "role": ("leader", "follower"),
     "frame": ("as the state", "tool", "base", "world"),
 }
 UNKNOWN = "unknown"
-# A value is claimed from this probability on; measured on generated robots, see benchmarks/RESULTS.md.
-CLAIMED_PROBABILITY = 0.9
-# Two values are held to be different where they are equal with less than this probability.
-_SAME_PROBABILITY = 0.1
-_LEAST_SHOWN = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,53 +36,42 @@ class Estimate:
     """What one property of a signal is.
 
     Attributes:
-        candidates: Probability by value; they sum to 1. Empty where nothing is known.
+        candidates: The values that are possible; empty where nothing is known.
         origin: What it was told by.
     """
 
-    candidates: Mapping[str, float] = field(default_factory=dict)
+    candidates: tuple[str, ...] = ()
     origin: Origin = "none"
 
     @property
     def value(self) -> str:
-        """The value that is claimed, or "unknown"."""
-        best = max(self.candidates, key=self.candidates.__getitem__, default=UNKNOWN)
-        return best if self.confidence >= CLAIMED_PROBABILITY else UNKNOWN
-
-    @property
-    def confidence(self) -> float:
-        """Probability of the most probable value; 0 where nothing is known."""
-        return max(self.candidates.values(), default=0.0)
+        """The value, where only one is possible, else "unknown"."""
+        return self.candidates[0] if len(self.candidates) == 1 else UNKNOWN
 
     def differs(self, other: Estimate) -> bool:
-        """Whether the two are hardly the same value; an estimate that knows nothing differs from none."""
-        if not (self.candidates and other.candidates):
-            return False
-        same = sum(share * other.candidates.get(value, 0.0) for value, share in self.candidates.items())
-        return same < _SAME_PROBABILITY
+        """Whether no value is possible for both; an estimate that knows nothing differs from none."""
+        return bool(self.candidates and other.candidates) and not {*self.candidates} & {*other.candidates}
+
+    def narrowed(self, other: Estimate) -> Estimate:
+        """The values that another estimate allows too; the same where it allows none of them."""
+        common = [value for value in self.candidates if value in other.candidates]
+        return possible(common, self.origin) if common else self
 
     def __str__(self) -> str:
-        if self.value != UNKNOWN or not self.candidates:
-            return self.value
-        ordered = sorted(self.candidates.items(), key=lambda item: -item[1])
-        return " or ".join(value for value, share in ordered if share >= _LEAST_SHOWN) + "?"
+        return " or ".join(self.candidates) + "?" if len(self.candidates) > 1 else self.value
 
     def to_json(self) -> dict[str, Json]:
-        """The value, its confidence, its origin and the probability of every candidate."""
-        return {
-            "value": self.value,
-            "confidence": round(self.confidence, 3),
-            "origin": self.origin,
-            "candidates": {value: round(share, 3) for value, share in self.candidates.items()},
-        }
+        """The value, its origin and every candidate."""
+        return {"value": self.value, "origin": self.origin, "candidates": list(self.candidates)}
 
 
 NO_ESTIMATE = Estimate()
 
 
-def certain(value: str, origin: Origin, probability: float = 1.0) -> Estimate:
-    """One value with a probability; the rest is left to no value."""
-    return Estimate(candidates={value: probability}, origin=origin)
+def possible(values: Iterable[str], origin: Origin = "values") -> Estimate:
+    """One of some values, which is claimed where it is the only one."""
+    candidates = tuple(dict.fromkeys(values))
+    return Estimate(candidates=candidates, origin=origin) if candidates else NO_ESTIMATE
 
 
 def is_allowed_property_value(name: PropertyName, value: str) -> bool:
@@ -105,10 +86,12 @@ def is_dimension_group_name(name: str) -> bool:
 
 
 def estimate_from_json(document: Json) -> Estimate:
-    """The estimate that `Estimate.to_json` wrote."""
+    """The estimate that `Estimate.to_json` wrote, now or when candidates had probabilities: one may be too unsure."""
     fields = cast("Mapping[str, Json]", document)
-    shares = cast("Mapping[str, float]", fields["candidates"])
-    return Estimate(candidates=dict(shares), origin=cast("Origin", fields["origin"]))
+    value, candidates = str(fields["value"]), [*cast("Iterable[str]", fields["candidates"])]
+    if value == UNKNOWN and len(candidates) == 1:
+        return NO_ESTIMATE
+    return possible(candidates if value == UNKNOWN else [value], cast("Origin", fields["origin"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +138,7 @@ class SignalContract:
 
     def with_values(self, values: Mapping[PropertyName, str]) -> SignalContract:
         """The contract with values that a person stated."""
-        stated = {name: certain(value, "spec") for name, value in values.items()}
+        stated = {name: possible([value], "spec") for name, value in values.items()}
         return replace(self, estimates={**self.estimates, **stated})
 
     def to_json(self) -> dict[str, Json]:
@@ -201,8 +184,6 @@ class MeaningContract:
         num_episodes: Episodes that it was learnt from.
         signals: One per group of dimensions.
         outlier_episodes: Episodes of the sample whose values are far beyond those of all others, which teach nothing.
-        profiles: How the dimensions of each signal are distributed, by "state" and "action"; stored, and no part of
-            the JSON.
     """
 
     dataset: str
@@ -211,7 +192,6 @@ class MeaningContract:
     num_episodes: int
     signals: tuple[SignalContract, ...]
     outlier_episodes: tuple[str, ...] = ()
-    profiles: Mapping[str, SignalProfile] = field(default_factory=dict)
 
     def signal(self, name: str) -> SignalContract | None:
         """The group of a name such as "action.gripper"; None where there is none."""
@@ -227,70 +207,6 @@ class MeaningContract:
             "signals": [signal.to_json() for signal in self.signals],
             **({"outlier_episodes": list(self.outlier_episodes)} if self.outlier_episodes else {}),
         }
-
-
-def with_turned_rotation(
-    contract: MeaningContract,
-    signal: SignalName,
-    signal_names: Sequence[str],
-    names: Sequence[str],
-    to: Sequence[str],
-    form: str,
-) -> MeaningContract:
-    """The contract once the dimensions of a rotation have become others, in a form of `ROTATION_FORMS`.
-
-    Args:
-        contract: What the signals mean.
-        signal: The signal that has the rotation.
-        signal_names: Names of all of its dimensions, each once.
-        names: Those of the rotation.
-        to: What they become, at the place of the first.
-        form: The form of what they become.
-    """
-    new, (rotation, unit) = replace_names(signal_names, names, to), ROTATION_FORMS[form]
-    stated: dict[PropertyName, str] = {"rotation": rotation}
-    if unit:
-        stated["unit"] = unit
-    groups = []
-    for group in contract.signals:
-        if group.signal == signal:
-            kept = [part for part, number in enumerate(group.numbers) if signal_names[number] not in names]
-            if len(kept) < len(group.numbers):
-                numbers, estimates = tuple(map(new.index, to)), {**group.estimates, "unit": NO_ESTIMATE}
-                turned = replace(group, numbers=numbers, dimensions=tuple(to), signs=(), estimates=estimates)
-                groups.append(turned.with_values(stated))
-            group = replace(
-                group,
-                numbers=tuple(new.index(signal_names[group.numbers[part]]) for part in kept),
-                dimensions=tuple(signal_names[group.numbers[part]] for part in kept),
-                signs=tuple(group.signs[part] for part in kept if group.signs),
-            )
-        groups += [group] if group.numbers else []
-    profiles = {name: profile for name, profile in contract.profiles.items() if name != signal}
-    contract = replace(contract, signals=tuple(groups), profiles=profiles)
-    return replace(contract, state_names=new) if signal == "state" else replace(contract, action_names=new)
-
-
-def _reordered_rotation(estimate: Estimate, order: Sequence[int]) -> Estimate:
-    """The convention of a rotation whose numbers stand in another order; unknown where that has no name."""
-    if list(order) == sorted(order):
-        return estimate
-    has_equal_arms = len(order) % 4 == 0 and all(
-        number == order[part % 4] + part // 4 * 4 for part, number in enumerate(order)
-    )
-    shares = {}
-    for value, share in estimate.candidates.items() if has_equal_arms and max(order[:4]) < 4 else ():
-        letters = "".join(value[-4:][number] for number in order[:4])
-        shares[f"{value[:-4]}{letters}"] = share
-    is_known = bool(shares) and all(value in WIDTHS for value in shares)
-    return replace(estimate, candidates=shares) if is_known else NO_ESTIMATE
-
-
-def replace_names(names: Sequence[str], old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
-    """The names with others in place of some, where the first of these stands."""
-    first = min(names.index(name) for name in old)
-    kept = [name for name in names if name not in old]
-    return (*kept[:first], *new, *kept[first:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,17 +240,11 @@ def rename_contract_dimensions(
 ) -> MeaningContract:
     """What the signals mean, by the names of the merged dataset: their kinds are those of the new names."""
     signals = [part for group in contract.signals for part in _rename_group(group, plans[group.signal])]
-    profiles = {
-        name: profile.reordered(plans[name].numbers)
-        for name, profile in contract.profiles.items()
-        if plans[name].numbers
-    }
     return replace(
         contract,
         state_names=plans["state"].names,
         action_names=plans["action"].names,
         signals=tuple(signals),
-        profiles=profiles,
     )
 
 
@@ -349,9 +259,9 @@ def _rename_group(group: SignalContract, plan: DimensionPlan) -> list[SignalCont
             group.signs[group.numbers.index(plan.numbers[position])] for position in positions if group.signs
         ]
         estimates = dict(group.estimates)
-        if "rotation" in estimates:
-            order = [group.numbers.index(plan.numbers[position]) for position in positions]
-            estimates["rotation"] = _reordered_rotation(estimates["rotation"], order)
+        order = [plan.numbers[position] for position in positions]
+        if "rotation" in estimates and order != list(group.numbers):
+            estimates["rotation"] = NO_ESTIMATE
         parts.append(
             replace(
                 group,
@@ -375,29 +285,7 @@ def meaning_contract_from_json(document: Json) -> MeaningContract:
         num_episodes=int(cast("int", fields["episodes"])),
         signals=tuple(map(signal_contract_from_json, cast("Iterable[Json]", fields["signals"]))),
         outlier_episodes=tuple(cast("list[str]", fields.get("outlier_episodes", []))),
-        profiles=_stored_profiles(fields.get("profiles")),
     )
-
-
-def _stored_profile(document: Json) -> SignalProfile | None:
-    """The profile that `SignalProfile.to_json` wrote; None where none was written."""
-    rows = cast("Sequence[Sequence[float]] | None", document)
-    if not rows or len(rows) != NUM_ROWS:
-        return None
-    return SignalProfile(tuple(tuple(float(value) for value in row) for row in rows))
-
-
-def _stored_profiles(document: Json) -> dict[str, SignalProfile]:
-    read = (
-        (name, _stored_profile(rows)) for name, rows in cast("Mapping[str, Json]", document or {}).items()
-    )
-    return {name: profile for name, profile in read if profile is not None}
-
-
-def _stored_contract(contract: MeaningContract) -> Json:
-    """The JSON of a contract with the profiles of its signals."""
-    profiles: Json = {name: profile.to_json() for name, profile in contract.profiles.items()}
-    return {**contract.to_json(), "profiles": profiles}
 
 
 _COLLECTION = "contracts"
@@ -419,18 +307,16 @@ class DatasetKey(NamedTuple):
 
 
 class StoredContracts(NamedTuple):
-    """What is stored of one dataset: its contracts as inferred, what a spec states of them and of the robot, what its
-    ingestion warned of, by reason with the number of episodes, the hash of what the episodes were read by, what changes
-    with the segments of the source, and the facts of the source: `folder`, `options` that it was read with, `licences`
-    and `consents` that it states.
+    """What is stored of one dataset: its contracts as inferred, what a spec states of them, what its ingestion
+    warned of, by reason with the number of episodes, the hash of what the episodes were read by, and the facts of the
+    source: `folder`, `options` that it was read with, `licences` and
+    `consents` that it states.
     """
 
     contracts: tuple[MeaningContract, ...] = ()
     stated: StatedValues = MappingProxyType({})
-    kinematics: Kinematics | None = None
     warnings: Mapping[str, int] = MappingProxyType({})
     spec_hash: str = ""
-    segments_stamp: str = ""
     source: Mapping[str, Json] = MappingProxyType({})
 
     def of_layout(
@@ -456,14 +342,11 @@ def read_contracts(annotations: AnnotationStore, key: DatasetKey) -> StoredContr
         return StoredContracts()
     fields = cast("Mapping[str, Json]", document)
     contracts = cast("Sequence[Json]", fields["contracts"])
-    kinematics = fields.get("kinematics")
     return StoredContracts(
         tuple(map(meaning_contract_from_json, contracts)),
         cast("StatedValues", fields["stated"]),
-        None if kinematics is None else kinematics_from_json(kinematics),
         cast("Mapping[str, int]", fields.get("warnings", {})),
         str(fields.get("spec_hash", "")),
-        str(fields.get("segments_stamp", "")),
         cast("Mapping[str, Json]", fields.get("source", {})),
     )
 
@@ -481,14 +364,11 @@ def write_contracts(annotations: AnnotationStore, key: DatasetKey, stored: Store
         signal: {str(name): value for name, value in values.items()}
         for signal, values in stored.stated.items()
     }
-    kinematics = stored.kinematics
     document: Json = {
-        "contracts": [_stored_contract(contract) for contract in stored.contracts],
+        "contracts": [contract.to_json() for contract in stored.contracts],
         "stated": stated,
-        **({} if kinematics is None else {"kinematics": kinematics.to_json()}),
         "warnings": {reason: int(count) for reason, count in stored.warnings.items()},
         "spec_hash": stored.spec_hash,
-        **({"segments_stamp": stored.segments_stamp} if stored.segments_stamp else {}),
         **({"source": dict(stored.source)} if stored.source else {}),
     }
     annotations.put_documents(_COLLECTION, {key.document_key: document})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, cast
 
 from ares.console import count_of
+from ares.contract.comparison import COMPARED_EPISODES
 from ares.contract.contracts import (
     NO_ESTIMATE,
     UNKNOWN,
@@ -23,17 +24,16 @@ from ares.contract.contracts import (
 from ares.contract.conversions import (
     GRIPPER_CONVENTIONS,
     GRIPPER_RANGES,
-    WIDTHS,
     GripperConvention,
     absolute_to_delta,
     convert_gripper,
-    convert_rotation,
     delta_to_absolute,
     gripper_convention,
     unit_factor,
 )
 from ares.contract.evidence import CONTRACT_EPISODES, pair_dimensions
 from ares.contract.infer import infer_contracts
+from ares.contract.rotations import WIDTHS, convert_rotation
 from ares.contract.statements import CHANGE, PERMUTATION, SAME_AS, NamedConversion
 from ares.episode import Episode, Signal, Trajectory
 from ares.errors import RequestError, SourceError
@@ -70,6 +70,7 @@ class LayoutContract:
         action_names: Names of the action's dimensions.
         num_episodes: Number of the members.
         contract: What their signals mean; None where they have no signals that say anything.
+        sample: Some of the members with their signals, where they were read.
     """
 
     key: DatasetKey
@@ -77,18 +78,23 @@ class LayoutContract:
     action_names: tuple[str, ...]
     num_episodes: int
     contract: MeaningContract | None
+    sample: Sequence[tuple[Episode, Trajectory]] = field(default=(), compare=False)
 
 
-def find_contracts_of_episodes(stores: Stores, ids: Iterable[str]) -> list[LayoutContract]:
+def find_contracts_of_episodes(
+    stores: Stores, ids: Iterable[str], with_samples: bool = False
+) -> list[LayoutContract]:
     """The contracts of some episodes, one for each dataset and combination of dimensions.
 
     Args:
         stores: Stores of the workspace.
         ids: Different ids of the episodes, streamed; those that the workspace does not have are ignored.
+        with_samples: Whether some episodes of each are read, for a comparison of several.
     """
     stored: dict[DatasetKey, StoredContracts] = {}
     contracts: list[LayoutContract] = []
-    for row in _layout_rows(stores, ids).to_pylist():
+    rows = _layout_rows(stores, ids).to_pylist()
+    for row in rows:
         key = DatasetKey(row["format"], row["dataset"], row["version"])
         if key not in stored:
             stored[key] = read_contracts(stores.annotations, key)
@@ -100,6 +106,7 @@ def find_contracts_of_episodes(stores: Stores, ids: Iterable[str]) -> list[Layou
                 action_names=layout[1],
                 num_episodes=row["episodes"],
                 contract=_find_or_infer_contract(stores, stored[key], key, layout, row["sample"]),
+                sample=_read_sample(stores, row["sample"]) if with_samples and len(rows) > 1 else (),
             )
         )
     return contracts
@@ -115,13 +122,17 @@ def _find_or_infer_contract(
     if not any(layout):
         return None
     known = stored.of_layout(*layout)
-    if known is not None and known.profiles:
+    if known is not None:
         return known
     inferred = infer_contracts(stores, key.dataset, sample)
     contract = next((c for c in inferred if (c.state_names, c.action_names) == layout), None)
-    if known is not None:  # stored before datasets were laid over each other
-        return known if contract is None else replace(known, profiles=contract.profiles)
     return None if contract is None else correct_contract(contract, stored.stated)
+
+
+def _read_sample(stores: Stores, ids: Sequence[str]) -> list[tuple[Episode, Trajectory]]:
+    trajectories = dict(stores.tables.trajectories.read(ids[:COMPARED_EPISODES]))
+    episodes = stores.tables.episodes.get([id for id in ids if id in trajectories])
+    return [(episode, trajectories[episode.episode_id]) for episode in episodes]
 
 
 def _layout_rows(stores: Stores, ids: Iterable[str]) -> pa.Table:
@@ -169,7 +180,6 @@ class ConversionStep:
         convert: Gives their new values (T, D), from the old ones and the first row (D,) of the paired state.
         starts: Numbers of the state's dimensions that are paired with them; () where they are not needed.
         reason: What is changed, in words.
-        is_affine: Whether it is one factor and one offset for each dimension.
     """
 
     signal: str
@@ -177,7 +187,6 @@ class ConversionStep:
     convert: Callable[[Array, Array], Array]
     starts: tuple[int, ...]
     reason: str
-    is_affine: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +227,13 @@ class LayoutConversion:
             action_names=action.names if action else (),
         )
         return converted, replace(trajectory, state=state, action=action)
+
+    def try_apply(self, episode: Episode, trajectory: Trajectory) -> tuple[Episode, Trajectory] | None:
+        """The same; None for an episode that fails."""
+        try:
+            return self.apply(episode, trajectory)
+        except SourceError:
+            return None
 
 
 def _apply_step(step: ConversionStep, signal: Signal | None, state: Signal | None) -> Signal | None:
@@ -285,11 +301,15 @@ def plan_layout_conversion(
             steps += [step] if step is not None else []
     converted = replace(
         layout,
-        contract=None if contract is None else _reorder_profiles(contract, layout, orders),
+        contract=contract,
         state_names=orders.get("state", layout.state_names),
         action_names=orders.get("action", layout.action_names),
     )
-    return LayoutConversion(converted, tuple(steps), orders)
+    planned = LayoutConversion(converted, tuple(steps), orders)
+    if not (steps or orders):
+        return planned
+    sample = [pair for part in layout.sample if (pair := planned.try_apply(*part))]
+    return replace(planned, layout=replace(converted, sample=sample))
 
 
 def applies(conversion: NamedConversion, layout: LayoutContract) -> bool:
@@ -309,29 +329,12 @@ def applies(conversion: NamedConversion, layout: LayoutContract) -> bool:
         if source
         else {cast("PropertyName", conversion.aspect): conversion.source}
     )
-    estimates = ((group.estimate(name), value) for name, value in stated.items())
-    return all(
-        value in (estimate.candidates if estimate.value == UNKNOWN else (estimate.value,))
-        or not estimate.candidates
-        for estimate, value in estimates
-    )
+    candidates = ((group.estimate(name).candidates, value) for name, value in stated.items())
+    return all(not values or value in values for values, value in candidates)
 
 
 def _open_end(is_high_open: bool) -> str:
     return "high is open" if is_high_open else "high is closed"
-
-
-def _reorder_profiles(
-    contract: MeaningContract, layout: LayoutContract, orders: Mapping[str, tuple[str, ...]]
-) -> MeaningContract:
-    names = {"state": layout.state_names, "action": layout.action_names}
-    profiles = {
-        signal: profile.reordered([names[signal].index(name) for name in orders[signal]])
-        if signal in orders
-        else profile
-        for signal, profile in contract.profiles.items()
-    }
-    return replace(contract, profiles=profiles)
 
 
 def _convert_contract(
@@ -352,9 +355,7 @@ def _convert_contract(
     if conversion.source:
         group = group.with_values(_stated_values(conversion))
     changed, step = _convert_group(contract, group, conversion)
-    if step is None:
-        return _with_group(contract, group, changed), None
-    return _with_changed_profile(_with_group(contract, group, changed), step), step
+    return _with_group(contract, group, changed), step
 
 
 def _stated_values(conversion: NamedConversion) -> dict[PropertyName, str]:
@@ -371,19 +372,6 @@ def _with_group(contract: MeaningContract, old: SignalContract, new: SignalContr
     return replace(contract, signals=signals)
 
 
-def _with_changed_profile(contract: MeaningContract, step: ConversionStep) -> MeaningContract:
-    """The contract with the profile after a step; without it where the step is no factor and no offset."""
-    import numpy as np
-
-    profile = contract.profiles.get(step.signal)
-    if profile is None or not step.is_affine:
-        return replace(contract, profiles={k: v for k, v in contract.profiles.items() if k != step.signal})
-    ends = np.array([[0.0], [1.0]]) * np.ones(len(step.numbers))
-    low, high = step.convert(ends, np.zeros(0))[:, 0].tolist()
-    changed = profile.changed(step.numbers, high - low, low)
-    return replace(contract, profiles={**contract.profiles, step.signal: changed})
-
-
 def _convert_dimensions(
     contract: MeaningContract, conversion: NamedConversion
 ) -> tuple[MeaningContract, ConversionStep | None]:
@@ -393,25 +381,22 @@ def _convert_dimensions(
     if len(present) < len(conversion.dimensions):
         return contract, None
     signal = cast("SignalName", conversion.signal)
-    numbers, profile = tuple(names.index(name) for name in present), contract.profiles.get(signal)
+    numbers = tuple(names.index(name) for name in present)
     if conversion.aspect == PERMUTATION:
         order = list(range(len(names)))
         for number, source in zip(numbers, conversion.sources, strict=True):
             order[number] = names.index(source)
         permutation = [numbers.index(order[number]) for number in numbers]
         convert, words = (lambda values, start: values[:, permutation]), "values of each other"
-        changed = profile.reordered(order) if profile is not None else None
     else:
         factor, offset = conversion.factor, conversion.offset
         convert, words = (
             (lambda values, start: values * factor + offset),
             f"times {factor:.6g} plus {offset:.6g}",
         )
-        changed = profile.changed(numbers, factor, offset) if profile is not None else None
-    profiles = dict(contract.profiles) | ({str(signal): changed} if changed is not None else {})
     reason = f"{signal} of {contract.dataset}: {', '.join(present)}: {words}"
     signals = tuple(_after_change(part, signal, numbers, conversion) for part in contract.signals)
-    contract = replace(contract, profiles=profiles, signals=signals)
+    contract = replace(contract, signals=signals)
     return contract, ConversionStep(signal, numbers, convert, (), reason)
 
 
@@ -426,8 +411,8 @@ def _after_change(
         estimates["unit"] = NO_ESTIMATE
     if conversion.factor < 0 and "gripper" in estimates:
         turned = {"high is open": "high is closed", "high is closed": "high is open"}
-        shares = {turned[value]: share for value, share in estimates["gripper"].candidates.items()}
-        estimates["gripper"] = replace(estimates["gripper"], candidates=shares)
+        candidates = tuple(turned[value] for value in estimates["gripper"].candidates)
+        estimates["gripper"] = replace(estimates["gripper"], candidates=candidates)
     return replace(group, estimates=estimates, mixed_units=())
 
 
@@ -442,8 +427,7 @@ def _convert_group(
     starts = _paired_state(contract, group) if conversion.aspect == "mode" else ()
     stated = ", ".join(values.values())
     reason = f"{group.name} of {contract.dataset}: {stated}, from {source}"
-    is_affine = conversion.aspect in ("unit", "gripper")
-    step = ConversionStep(group.signal, group.numbers, convert, starts, reason, is_affine)
+    step = ConversionStep(group.signal, group.numbers, convert, starts, reason)
     return group.with_values(values), step
 
 

@@ -10,13 +10,15 @@ if TYPE_CHECKING:
         ComposedSelection as ComposedSelection,
         CompositionRules as CompositionRules,
         SetOperation as SetOperation,
+        combine_members as combine_members,
         combine_sets as combine_sets,
         compose_selection as compose_selection,
+        parse_shares as parse_shares,
     )
     from ares.curation.control_sets import (
         Controls as Controls,
+        create_control_sets as create_control_sets,
         draw_controls as draw_controls,
-        freeze_controls as freeze_controls,
     )
     from ares.curation.copies import (
         WHAT_IS_KNOWN as WHAT_IS_KNOWN,
@@ -41,15 +43,14 @@ if TYPE_CHECKING:
         list_failures as list_failures,
     )
     from ares.curation.group_statistics import (
+        OTHER_OUTCOME as OTHER_OUTCOME,
         GroupCounts as GroupCounts,
         GroupStatistics as GroupStatistics,
         count_groups as count_groups,
     )
     from ares.curation.lock_files import (
-        LOCK_FIELDS as LOCK_FIELDS,
-        IsoTime as IsoTime,
-        parse_lock as parse_lock,
-        read_lock_document as read_lock_document,
+        SetLock as SetLock,
+        read_lock as read_lock,
     )
     from ares.curation.overlap import (
         SetOverlap as SetOverlap,
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
         find_same_purge as find_same_purge,
         finish_purges as finish_purges,
         purge_episodes as purge_episodes,
-        purgeable_ids as purgeable_ids,
     )
     from ares.curation.removal import (
         UndoReport as UndoReport,
@@ -76,19 +76,14 @@ if TYPE_CHECKING:
         count_removed_members as count_removed_members,
         preview_removal as preview_removal,
     )
-    from ares.curation.saved_views import (
-        SavedView as SavedView,
-        delete_view as delete_view,
-        list_views as list_views,
-        save_view as save_view,
-    )
     from ares.curation.selection import (
         SOURCE_ORDER as SOURCE_ORDER,
         SelectedEpisodes as SelectedEpisodes,
-        freeze_composition as freeze_composition,
-        freeze_selection as freeze_selection,
-        freeze_spans as freeze_spans,
+        create_composed_set as create_composed_set,
+        create_set as create_set,
+        create_set_of_spans as create_set_of_spans,
         hash_request as hash_request,
+        purgeable_ids as purgeable_ids,
         select_episodes as select_episodes,
         selected_ids as selected_ids,
         span_of_segment as span_of_segment,
@@ -105,12 +100,14 @@ if TYPE_CHECKING:
         SplitRow as SplitRow,
         carried_name as carried_name,
         carried_split as carried_split,
+        keep_brought_rows as keep_brought_rows,
+        read_sides as read_sides,
         write_split_rows as write_split_rows,
     )
     from ares.curation.splits import (
         SplitPlan as SplitPlan,
         SplitRequest as SplitRequest,
-        freeze_split as freeze_split,
+        create_split_sets as create_split_sets,
         plan_split as plan_split,
     )
     from ares.curation.tags_and_notes import (

@@ -85,6 +85,21 @@ class CompositionRules:
         return {**rules, "seed": self.seed} if rules else {}
 
 
+def parse_shares(text: str) -> dict[str, float]:
+    """Return shares by name of a text such as "bridge=.6,droid=.4". Raises RequestError for any other text."""
+    shares: dict[str, float] = {}
+    for pair in text.split(","):
+        name, _, number = pair.rpartition("=")
+        try:
+            share = float(number)
+        except ValueError:
+            share = -1.0
+        if not name.strip() or not 0 < share <= 1 or name.strip() in shares:
+            raise RequestError(f"{text[:100]!r} are no shares", "give for example bridge=.6,droid=.4")
+        shares[name.strip()] = share
+    return shares
+
+
 def check_shares(shares: Mapping[str, float], what: str, example: str) -> None:
     """Raise RequestError for shares that are not above 0, or do not sum to 1."""
     for name, share in shares.items():

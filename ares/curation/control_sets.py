@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import bisect
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
 from typing import TYPE_CHECKING
 
 from ares.console import count_of
@@ -22,10 +20,8 @@ if TYPE_CHECKING:
 
 
 _COLUMNS = ("num_steps", "instruction", "success", "dataset", "content_hash")
-# By how much the longer of a member and its match may be longer; the table of balance shows what is left.
+# By how much the longer of a member and its match may be longer.
 _LARGEST_LENGTH_RATIO = 1.5
-# Tasks that the table of balance shows by name; the others are in its largest difference.
-_SHOWN_TASKS = 5
 RANDOM, MATCHED = "random", "matched"
 
 
@@ -42,33 +38,6 @@ class MatchCandidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BalanceRow:
-    """How far the controls are from the set in one property.
-
-    Attributes:
-        name: "steps", "success", "failure", "unknown outcome", or "task TEXT".
-        selection: Mean, or share of the set.
-        controls: The same of each control set, by kind.
-        differences: Standardised difference of each from the set: of means by the pooled standard deviation, of
-            shares p by sqrt(p (1 - p)); 0.1 is small.
-    """
-
-    name: str
-    selection: float
-    controls: Mapping[str, float]
-    differences: Mapping[str, float]
-
-    def to_json(self) -> dict[str, Json]:
-        """The fields as JSON."""
-        return {
-            "name": self.name,
-            "set": round(self.selection, 4),
-            **{kind: round(value, 4) for kind, value in self.controls.items()},
-            "differences": {kind: round(value, 4) for kind, value in self.differences.items()},
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Controls:
     """Two control sets of a set.
 
@@ -79,7 +48,6 @@ class Controls:
         copies: Episodes that were left out because they are copies of members or of other controls, or move alike.
         overlap: Members of the set in the random control, which is drawn from all of the pool.
         unmatched: Number of members without another episode of the same task, outcome and length.
-        balance: How far both are from the set.
     """
 
     members: Mapping[str, Sequence[str]]
@@ -88,17 +56,15 @@ class Controls:
     copies: int
     overlap: int
     unmatched: int
-    balance: Sequence[BalanceRow]
 
     def to_json(self) -> dict[str, Json]:
-        """Counts and the table of balance."""
+        """The counts."""
         return {
             "pool": self.pool,
             "source": self.source,
             "copies_left_out": self.copies,
             "random_overlap": self.overlap,
             "unmatched": self.unmatched,
-            "balance": [row.to_json() for row in self.balance],
         }
 
 
@@ -158,7 +124,6 @@ def draw_controls(stores: Stores, selection: CurationSet, where: str = "", seed:
         copies=len(listed) - len(pool),
         overlap=sum(candidate.episode_id in ids for candidate in random),
         unmatched=len(members) - len(matched),
-        balance=list(compare_balance(members, by_kind)),
     )
 
 
@@ -184,7 +149,7 @@ def _find_linked(stores: Stores, members: Collection[str], drawn: Collection[str
     return {id for group in groups for id in group if id in drawn and id != min(group, key=ranks.__getitem__)}
 
 
-def freeze_controls(
+def create_control_sets(
     stores: Stores, selection: CurationSet, controls: Controls, seed: int = 0
 ) -> dict[str, CurationSet]:
     """Freeze both as the sets NAME-random and NAME-matched."""
@@ -231,58 +196,3 @@ def match_candidates(
             if longer <= _LARGEST_LENGTH_RATIO * shorter:
                 matched.append(drawer.pop(nearest))
     return matched
-
-
-def compare_balance(
-    members: Sequence[MatchCandidate], controls: Mapping[str, Sequence[MatchCandidate]]
-) -> Iterator[BalanceRow]:
-    """Rows for lengths, outcomes, the most frequent tasks, and the task with the largest difference."""
-    groups = {"": members, **controls}
-    yield _compare_means({kind: [item.num_steps for item in items] for kind, items in groups.items()})
-    outcomes = {kind: Counter(item.success for item in items) for kind, items in groups.items()}
-    for name, outcome in (("success", True), ("failure", False), ("unknown outcome", None)):
-        yield _compare_shares(
-            name, {kind: count[outcome] / count.total() for kind, count in outcomes.items()}
-        )
-    tasks = {kind: Counter(item.task for item in items) for kind, items in groups.items()}
-    frequent = [task for task, _ in sum(tasks.values(), Counter[str]()).most_common()]
-    rows = [
-        _compare_shares(
-            f"task {task!r}", {kind: count[task] / count.total() for kind, count in tasks.items()}
-        )
-        for task in frequent
-    ]
-    yield from rows[:_SHOWN_TASKS]
-    if rest := rows[_SHOWN_TASKS:]:
-        yield max(rest, key=lambda row: max(map(abs, row.differences.values())))
-
-
-def _compare_means(values: Mapping[str, Sequence[float]]) -> BalanceRow:
-    means = {kind: sum(numbers) / len(numbers) for kind, numbers in values.items()}
-    spreads = {
-        kind: sum((value - means[kind]) ** 2 for value in numbers) / max(1, len(numbers) - 1)
-        for kind, numbers in values.items()
-    }
-    return _make_row("steps", means, spreads)
-
-
-def _compare_shares(name: str, shares: Mapping[str, float]) -> BalanceRow:
-    return _make_row(name, shares, {kind: share * (1 - share) for kind, share in shares.items()})
-
-
-def _make_row(name: str, means: Mapping[str, float], spreads: Mapping[str, float]) -> BalanceRow:
-    """A row of means and variances by kind, those of the set under ""."""
-    kinds = [kind for kind in means if kind]
-    pooled = {kind: sqrt((spreads[""] + spreads[kind]) / 2) for kind in kinds}
-    differences = {
-        kind: (means[kind] - means[""]) / pooled[kind]
-        if pooled[kind] > 0
-        else float(means[kind] != means[""])
-        for kind in kinds
-    }
-    return BalanceRow(
-        name=name,
-        selection=means[""],
-        controls={kind: means[kind] for kind in kinds},
-        differences=differences,
-    )

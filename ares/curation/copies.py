@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from ares.curation.signal_copies import SignalCopies, SignalMatch, find_signal_copies
+from ares.curation.signal_copies import SignalCopies, find_signal_copies
 from ares.curation.video_copies import SmallVideos
 from ares.errors import MediaError
 from ares.media import bytes_per_frame, frames_at
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     Pair = tuple[int, int]
 
 
+Item = TypeVar("Item", int, str)
 COPY_WAYS = ("content", "signals", "pixels")
 # What is known where no pair of copies is on two sides.
 WHAT_IS_KNOWN = (
-    "no pair found by frames and signals; "
-    "other signals or speeds, crops over 8 % and large overlays are not found"
+    "found by frames and signals; other signals or speeds, crops over 8 % and large overlays are not found"
 )
 # Shares of what moves in a video by which a copy may differ: one that is left out, and one that is only linked.
 _MOST_DIFFERENT, _MOST_DIFFERENT_IN_DOUBT = 0.05, 0.12
@@ -230,7 +230,8 @@ def _compare_scenes(
             links.link(copy.first, copy.second)
     position_of = {episode_id: position for position, episode_id in enumerate(ids)}
     representatives = {position_of[group[0]] for group in links.groups()}
-    for offsets in _align_motions(signals.matches):
+    # By how many steps each episode of one motion lies later.
+    for offsets in _add_up({pair: -match.shift for pair, match in signals.matches.items()}):
         scenes: list[int] = []
         for position in sorted(offsets.keys() & representatives):
             if position not in videos:
@@ -251,22 +252,22 @@ def _compare_scenes(
     return new_pairs
 
 
-def _align_motions(matches: Mapping[Pair, SignalMatch]) -> Iterator[dict[int, int]]:
-    """Episodes of one motion, directly or by others between them, with by how many steps each lies later."""
-    neighbours: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    for (first, second), match in matches.items():
-        neighbours[first].append((second, -match.shift))
-        neighbours[second].append((first, match.shift))
+def _add_up(steps: Mapping[tuple[Item, Item], int]) -> Iterator[dict[Item, int]]:
+    """Items that hang together, directly or by others between them, with the sum of the steps to each."""
+    neighbours: defaultdict[Item, list[tuple[Item, int]]] = defaultdict(list)
+    for (first, second), step in steps.items():
+        neighbours[first].append((second, step))
+        neighbours[second].append((first, -step))
     while neighbours:
-        offsets = {next(iter(neighbours)): 0}
-        waiting = list(offsets)
+        sums = {next(iter(neighbours)): 0}
+        waiting = list(sums)
         while waiting:
             item = waiting.pop()
-            for other, shift in neighbours.pop(item):
-                if other not in offsets:
-                    offsets[other] = offsets[item] + shift
+            for other, step in neighbours.pop(item):
+                if other not in sums:
+                    sums[other] = sums[item] + step
                     waiting.append(other)
-        yield offsets
+        yield sums
 
 
 def _equal_values(values: Iterable[object]) -> Iterator[Pair]:
@@ -317,7 +318,7 @@ def choose_kept(stores: Stores, copies: Copies) -> dict[str, tuple[str, CopyPair
     members = [episode_id for group in groups for episode_id in group]
     rows = read_rows(stores, members, ["ingested", "dataset", "version", "split", "key"])
     orders = {row.pop("episode_id"): tuple(map(str, row.values())) for row in rows.to_pylist()}
-    mirrored = _find_mirrored(groups, pairs)
+    mirrored = _find_mirrored(pairs)
     pair_of = {id: pair for pair in reversed(pairs) for id in (pair.first, pair.second)}
     pair_of_both = {frozenset((pair.first, pair.second)): pair for pair in pairs}
     pictures = {
@@ -344,24 +345,13 @@ def choose_kept(stores: Stores, copies: Copies) -> dict[str, tuple[str, CopyPair
     return left_out
 
 
-def _find_mirrored(groups: Iterable[Sequence[str]], pairs: Iterable[CopyPair]) -> set[str]:
+def _find_mirrored(pairs: Iterable[CopyPair]) -> set[str]:
     """Of each group those whose pictures are the other way round than those of most; none where halves differ."""
-    neighbours: dict[str, list[tuple[str, bool]]] = {}
-    for pair in pairs:
-        neighbours.setdefault(pair.first, []).append((pair.second, pair.is_mirrored))
-        neighbours.setdefault(pair.second, []).append((pair.first, pair.is_mirrored))
     mirrored: set[str] = set()
-    for group in groups:
-        sides, waiting = {group[0]: False}, [group[0]]
-        while waiting:
-            item = waiting.pop()
-            for other, is_turned in neighbours[item]:
-                if other not in sides:
-                    sides[other] = sides[item] != is_turned
-                    waiting.append(other)
-        count = sum(sides.values())
-        if 2 * count != len(group):
-            mirrored.update(id for id, side in sides.items() if side == (2 * count < len(group)))
+    for turns in _add_up({(pair.first, pair.second): int(pair.is_mirrored) for pair in pairs}):
+        turned = {id for id, count in turns.items() if count % 2}
+        if 2 * len(turned) != len(turns):
+            mirrored |= min(turned, turns.keys() - turned, key=len)
     return mirrored
 
 

@@ -14,9 +14,6 @@ from ares.store import (
     Action,
     ActionHistory,
     ActionKind,
-    batched,
-    conjunction,
-    ids_filter,
     in_condition,
     new_members_key,
     read_action_members,
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-_BATCH = 1_000
 # Document: up to which action the cleared failures were taken out of the log of failures.
 _STATE, _APPLIED = "applied", "failure_actions"
 
@@ -64,14 +60,10 @@ class Failure:
 
     def to_json(self) -> dict[str, Json]:
         """The fields as JSON, without the key."""
-        return {
-            "work": self.work,
-            "subject": self.subject,
-            "reason": self.reason,
-            "detail": self.detail,
-            "created": self.created,
-            "accepted": self.is_accepted,
-        }
+        stated = asdict(self)
+        del stated["key"]
+        stated["accepted"] = stated.pop("is_accepted")
+        return stated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,20 +72,16 @@ class FailureSelection:
 
     Attributes:
         work: Only of this annotator, or of "ingest"; "" for all.
-        reason: Only those whose reason contains this text, whatever its case.
-        where: Only those about episodes that match this filter; failures of ingestion have no episode.
-        names: Only those whose subject is one of these, or whose detail has one of these texts, such as a file.
+        texts: Only those with one of these texts in their subject, reason or detail, whatever its case.
     """
 
     work: str = ""
-    reason: str = ""
-    where: str = ""
-    names: Sequence[str] = ()
+    texts: Sequence[str] = ()
 
     def has(self, failure: Failure) -> bool:
-        """Whether a failure has the reason and one of the names."""
-        is_named = any(name == failure.subject or name in failure.detail for name in self.names)
-        return self.reason.lower() in failure.reason.lower() and (is_named or not self.names)
+        """Whether a failure has one of the texts; without any it has."""
+        words = f"{failure.subject}\n{failure.reason}\n{failure.detail}".lower()
+        return not self.texts or any(text.lower() in words for text in self.texts)
 
     def describe(self) -> dict[str, Json]:
         """The conditions that are set, for the log."""
@@ -104,24 +92,12 @@ _ALL = FailureSelection()
 
 
 def list_failures(stores: Stores, selection: FailureSelection = _ALL) -> Iterator[Failure]:
-    """The logged failures, by work and subject.
-
-    Raises:
-        RequestError: The filter is invalid, when the first failure is read.
-    """
-    work, where = selection.work, selection.where
-    if where.strip():
-        stores.tables.episodes.check(where)
-    documents = stores.annotations.find_documents(FAILURES, f"{work}/" if work else "")
+    """The logged failures, by work and subject."""
+    prefix = f"{selection.work}/" if selection.work else ""
     accepted = dict(stores.annotations.find_documents(ACCEPTED_FAILURES))
+    documents = stores.annotations.find_documents(FAILURES, prefix)
     failures = (_parse_failure(key, document, accepted.get(key)) for key, document in documents)
-    matching = filter(selection.has, failures)
-    if not where.strip():
-        yield from matching
-        return
-    for batch in batched(matching, _BATCH):
-        subjects = _subjects_of(stores, [failure.subject for failure in batch], where)
-        yield from (failure for failure in batch if failure.subject in subjects)
+    yield from filter(selection.has, failures)
 
 
 def _parse_failure(key: str, document: Json, accepted: Json) -> Failure:
@@ -137,15 +113,9 @@ def _parse_failure(key: str, document: Json, accepted: Json) -> Failure:
     )
 
 
-def _subjects_of(stores: Stores, subjects: Sequence[str], where: str) -> set[str]:
-    """Those of some subjects that are, or belong to, an episode that matches a filter."""
-    owners = _episodes_of_subjects(stores, subjects)
-    matching = stores.tables.episodes.ids(conjunction([where, ids_filter(sorted(set(owners.values())))]))
-    return {subject for subject, owner in owners.items() if owner in matching}
-
-
-def _episodes_of_subjects(stores: Stores, subjects: Sequence[str]) -> dict[str, str]:
-    """The id of the episode of each subject; of a subject that is no segment and no annotation the subject itself."""
+def episodes_of_failures(stores: Stores, failures: Sequence[Failure]) -> dict[str, str]:
+    """The episode of each subject, or the subject where it is no segment and no annotation. Raises StoreError."""
+    subjects = [failure.subject for failure in failures]
     owners = {subject: subject for subject in subjects}
     columns = ["annotation_id", "segment_id", "episode_id"]
     for name in columns[:2]:
@@ -178,18 +148,13 @@ def failures_of(stores: Stores, subjects: Sequence[str]) -> list[Failure]:
     ]
 
 
-def episodes_of_failures(stores: Stores, failures: Sequence[Failure]) -> dict[str, str]:
-    """The episode of the subject of each failure that has one, by subject. Raises StoreError."""
-    return _episodes_of_subjects(stores, [failure.subject for failure in failures])
-
-
 def clear_failures(stores: Stores, selection: FailureSelection, person: str = "") -> Action:
     """Clear logged failures: they no longer count until the same work fails again; `undo` brings them back.
 
     What failed stays undone, and the next run tries it again, as before.
 
     Raises:
-        RequestError: No failure matches, or the filter is invalid.
+        RequestError: No failure matches.
         StoreError: The log cannot be written.
     """
     return _act_on_failures(stores, "clear_failures", selection, person)

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 # Groups that are listed; the rest is counted together.
 MOST_GROUPS = 1_000
 _ACCEPTABLE = "acceptable"
-_MEASURES = ("duration_seconds", "success")
+_MEASURES = ("duration_seconds", "success", "outcome")
+# Episodes that are neither a success nor a failure, and whose outcome is known.
+OTHER_OUTCOME = "success IS NULL AND outcome IN ('partial', 'aborted')"
 _TEXTS = ("string", "bool", "int64")
 _KEYS_READ = 1_000
 
@@ -40,7 +42,8 @@ class GroupCounts:
         hours: Their duration.
         longest_seconds: Duration of the longest.
         successes: Episodes that succeeded, as people say, else as the source says.
-        failures: Episodes that failed; of the others it is not known.
+        failures: Episodes that failed.
+        others: Episodes that ended otherwise, partial or aborted; of the rest it is not known.
         acceptable: Episodes whose caption is acceptable.
         graded: Episodes whose caption is acceptable or not.
         reviewed: Episodes that a person has ruled on.
@@ -53,20 +56,25 @@ class GroupCounts:
     longest_seconds: float
     successes: int
     failures: int
+    others: int
     acceptable: int
     graded: int
     reviewed: int
 
     @property
+    def known(self) -> int:
+        """Number of episodes whose outcome is known."""
+        return self.successes + self.failures + self.others
+
+    @property
     def success_share(self) -> float | None:
         """Share of successes among the episodes whose outcome is known; None where none is."""
-        known = self.successes + self.failures
-        return self.successes / known if known else None
+        return self.successes / self.known if self.known else None
 
     @property
     def success_interval(self) -> tuple[float, float]:
         """The 95 % interval of the success rate after Wilson; (0, 1) where no outcome is known."""
-        return wilson_interval(self.successes, self.successes + self.failures)
+        return wilson_interval(self.successes, self.known)
 
     def describe_success(self) -> str:
         """The success rate with its interval, such as "50% (25%-75%)"; "unknown" where no outcome is known."""
@@ -160,6 +168,7 @@ def _counting_query(by: str, column: str, measures: Collection[str]) -> str:
             coalesce(sum(duration_seconds), 0)::DOUBLE / 3600 AS hours,
             coalesce(max(duration_seconds), 0)::DOUBLE AS longest_seconds,
             {counted("success", "success")} AS successes, {counted("NOT success", "success")} AS failures,
+            {counted(OTHER_OUTCOME, "outcome")} AS others,
             {counted(_ACCEPTABLE, _ACCEPTABLE)} AS acceptable,
             {counted(f"{_ACCEPTABLE} IS NOT NULL", _ACCEPTABLE)} AS graded,
             {counted(REVIEWED, REVIEWED)} AS reviewed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from ares.console import count_of
@@ -169,13 +169,7 @@ class UndoReport:
 
     def to_json(self) -> dict[str, Json]:
         """The fields as JSON."""
-        return {
-            "action": self.action.to_json(),
-            "undone": self.undone.to_json(),
-            "absent": self.absent,
-            "pending": self.pending,
-            "already": self.already,
-        }
+        return asdict(self)
 
 
 def undo(stores: Stores, number: int | None = None, *, person: str = "") -> UndoReport:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, cast
 
 from ares.curation.sets import EXPORTS, CurationSet, Sets
@@ -37,13 +37,7 @@ class RemovalPreview:
 
     def to_json(self) -> dict[str, Json]:
         """The fields as JSON."""
-        return {
-            "episodes": self.episodes,
-            "datasets": dict(self.datasets),
-            "annotations": dict(self.annotations),
-            "sets": dict(self.sets),
-            "exports": dict(self.exports),
-        }
+        return asdict(self)
 
 
 def preview_removal(stores: Stores, ids: StagedIds) -> RemovalPreview:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import canonical_json
@@ -15,11 +16,9 @@ from ares.errors import RequestError
 from ares.jobs import EpisodeSelection
 from ares.names import check_name
 from ares.search import EncodedQuery, Query, score_episodes, search as search_episodes
-from ares.store import StagedIds, TempDatabase, batched, conjunction, ids_filter, quote_literal
+from ares.store import StagedIds, batched, conjunction, ids_filter, quote_literal
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from ares.curation.composition import ComposedSelection, CompositionRules
     from ares.store import StoredSegment, Stores
 
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
 SOURCE_ORDER = "dataset, version, split, key"
 # Number of episodes of a search without a limit: a ranking has no natural end.
 _DEFAULT_SEARCH_LIMIT = 100
-# Longest list of ids in one filter condition; a longer list is joined with all episodes. Also the size of batches.
+# Longest list of ids in one filter condition. Also the size of batches.
 _ID_BATCH = 10_000
 # A shorter id is the start of one; in a longer list than a batch ids are given in full.
-_ID_DIGITS = 16
+ID_DIGITS = 16
 
 
 class SelectedEpisodes(StagedIds):
@@ -72,7 +71,7 @@ def select_episodes(stores: Stores, selection: EpisodeSelection) -> SelectedEpis
     return SelectedEpisodes(selection, selected_ids(stores, selection))
 
 
-def freeze_selection(
+def create_set(
     stores: Stores,
     name: str,
     selection: EpisodeSelection,
@@ -99,13 +98,13 @@ def freeze_selection(
     return Sets(stores.annotations).create(name, keep(ids) if keep else ids, recipe)
 
 
-def freeze_composition(
+def create_composed_set(
     stores: Stores, name: str, selection: EpisodeSelection, rules: CompositionRules
 ) -> tuple[CurationSet, ComposedSelection]:
     """Freeze what rules leave of a selection; the recipe has the rules and the number of episodes by reason.
 
     Raises:
-        RequestError: As `freeze_selection` and `compose_selection`.
+        RequestError: As `create_set` and `compose_selection`.
     """
     from ares.curation.composition import compose_selection
 
@@ -131,7 +130,7 @@ def _make_recipe(resolved: EpisodeSelection) -> dict[str, Json]:
 _SPAN_COLUMNS = ("episode_id", "start_seconds", "stop_seconds", "annotation_id", "text")
 
 
-def freeze_spans(
+def create_set_of_spans(
     stores: Stores, name: str, *, where: str = "", search: str = "", limit: int | None = None
 ) -> CurationSet:
     """Freeze the spans of segments as the next version of a name; the same spans again give the same version.
@@ -188,7 +187,7 @@ def _select_and_resolve(
 ) -> tuple[Iterator[str], EpisodeSelection]:
     """The ids, and the selection with the least score as a number."""
     stores.catch_up()
-    _check_selection(stores, selection)
+    check_selection(stores, selection)
     if selection.set:
         return _selected_members(stores, selection), selection
     if selection.is_search:
@@ -230,50 +229,27 @@ def _selection_query(selection: EpisodeSelection) -> Query:
 
 def _select_listed(stores: Stores, ids: Collection[str], where: str, limit: int | None) -> Iterator[str]:
     """The first distinct ids in list order. Raises RequestError when an episode does not match the filter."""
-    import pyarrow as pa
-
+    episodes = stores.tables.episodes
     # The filter is checked by itself, so that an error points into the filter and not into the ids.
-    stores.tables.episodes.check(where)
-    if len(ids) <= _ID_BATCH:
-        ids = _full_ids(stores, ids)
-    condition = conjunction([where, ids_filter(ids) if len(ids) <= _ID_BATCH else ""])
-    with TempDatabase() as database:
-        schema = pa.schema([("episode_id", pa.string()), ("position", pa.int64())])
-        database.insert("listed", schema, _numbered_batches(ids, schema))
-        database.insert(
-            "matching",
-            stores.tables.episodes.schema(["episode_id"]),
-            stores.tables.episodes.scan(["episode_id"], condition),
+    episodes.check(where)
+    is_short = len(ids) <= _ID_BATCH
+    listed = dict.fromkeys(_full_ids(stores, ids) if is_short else ids)
+    matching = episodes.ids(conjunction([where, ids_filter(listed)]) if is_short else where)
+    if unknown := [id for id in listed if id not in matching]:
+        raise RequestError(
+            f"{count_are(len(unknown), 'id')} not among the episodes", f"first: {unknown[0]!r}"
         )
-        database.create_table_as(
-            "unknown", "SELECT episode_id, position FROM listed ANTI JOIN matching USING (episode_id)"
-        )
-        unknown = database.query("SELECT count(*) AS n, arg_min(episode_id, position) AS first FROM unknown")
-        count, first = unknown["n"][0].as_py(), unknown["first"][0].as_py()
-        if count:
-            raise RequestError(f"{count_are(count, 'id')} not among the episodes", f"first: {first!r}")
-        limit_clause = f"LIMIT {limit}" if limit is not None else ""
-        distinct = f"SELECT episode_id FROM listed GROUP BY episode_id ORDER BY min(position) {limit_clause}"
-        for batch in database.stream(distinct):
-            yield from batch["episode_id"].to_pylist()
+    yield from islice(listed, limit)
 
 
 def _full_ids(stores: Stores, ids: Collection[str]) -> list[str]:
     """The ids, shortened ones in full. Raises RequestError for the first that is unknown or ambiguous."""
     episodes = stores.tables.episodes
-    return [id if len(id) >= _ID_DIGITS else episodes.resolve_id(id) for id in ids]
+    return [id if len(id) >= ID_DIGITS else episodes.resolve_id(id) for id in ids]
 
 
-def _numbered_batches(ids: Collection[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
-    for number, chunk in enumerate(batched(ids, _ID_BATCH)):
-        start = number * _ID_BATCH
-        positions = pa.array(range(start, start + len(chunk)), pa.int64())
-        yield pa.record_batch([pa.array(chunk, pa.string()), positions], schema=schema)
-
-
-def _check_selection(stores: Stores, selection: EpisodeSelection) -> None:
+def check_selection(stores: Stores, selection: EpisodeSelection) -> None:
+    """Raise RequestError for a filter that is invalid, and for a dataset of which no episode is stored."""
     # By itself, so that an error points into the filter and not into what is added to it.
     if selection.dataset or selection.set:
         stores.tables.episodes.check(selection.where)
@@ -295,3 +271,47 @@ def _selected_members(stores: Stores, selection: EpisodeSelection) -> Iterator[s
     for chunk in batched(sets.ids(sets[selection.set]), _ID_BATCH):
         where = conjunction([selection.condition, ids_filter(chunk)])
         yield from sorted(stores.tables.episodes.ids(where))
+
+
+def purgeable_ids(stores: Stores, selection: EpisodeSelection) -> Iterator[str]:
+    """Ids of the selected episodes, those that were removed before included.
+
+    Raises:
+        RequestError: The selection cannot be made; see `selected_ids`.
+    """
+    removed = stores.tables.removed
+    if not removed.count() or selection.is_search:
+        yield from selected_ids(stores, selection)
+        return
+    if selection.set:
+        sets = Sets(stores.annotations)
+        members = sets.ids(sets[selection.set])
+    else:
+        members = (id if len(id) >= ID_DIGITS else _find_purgeable(stores, id) for id in selection.ids)
+    stores.tables.episodes.check(selection.where)
+    dataset = f"dataset = {quote_literal(selection.dataset)}" if selection.dataset else ""
+    if not dataset or not len(removed.ids(dataset)):
+        check_selection(stores, selection)
+    condition = conjunction([selection.where, dataset])
+    if not selection.ids and not selection.set:
+        for ids in stores.tables.episodes.id_batches(condition):
+            yield from ids
+        yield from removed.ids(condition).to_pylist()
+        return
+    for chunk in batched(members, _ID_BATCH):
+        where = conjunction([condition, ids_filter(chunk)])
+        matching = stores.tables.episodes.ids(where).union(removed.ids(where).to_pylist())
+        if selection.ids and len(matching) < len(set(chunk)):
+            first = next(id for id in chunk if id not in matching)
+            raise RequestError("an id is no episode that matches", f"{first!r}; nothing was deleted")
+        yield from sorted(matching)
+
+
+def _find_purgeable(stores: Stores, id: str) -> str:
+    """The id that begins so. Raises RequestError where it is no single episode's."""
+    where = f"starts_with(episode_id, {quote_literal(id)})"
+    matching = stores.tables.episodes.ids(where).union(stores.tables.removed.ids(where).to_pylist())
+    if len(matching) != 1:
+        why = "several episodes begin so" if matching else "no episode begins so"
+        raise RequestError("an id is no episode that matches", f"{id!r}: {why}; nothing was deleted")
+    return next(iter(matching))

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import heapq
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import chain, groupby, islice
+from itertools import chain, groupby, islice, repeat
+from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from ares.console import count_of
 from ares.episode import Json, Span
-from ares.errors import RequestError
+from ares.errors import RequestError, UnknownName
 from ares.names import check_name
 from ares.registry import did_you_mean
 from ares.settings import user_name
@@ -189,16 +191,16 @@ class Sets:
         Returns the newest version of that name when it has the same members, else a new version.
         Raises RequestError for an invalid name and for an empty selection.
         """
-        return self._freeze(name, episode_ids, recipe, are_spans=False)
+        return self._create(name, episode_ids, recipe, are_spans=False)
 
     def create_spans(self, name: str, spans: Iterable[Span], recipe: Mapping[str, Json]) -> CurationSet:
         """Freeze spans; of several with the same episode, start and end one is kept, with a text if any has one.
 
         Version and errors are those of `create`.
         """
-        return self._freeze(name, (span.line for span in spans), recipe, are_spans=True)
+        return self._create(name, (span.line for span in spans), recipe, are_spans=True)
 
-    def _freeze(
+    def _create(
         self, name: str, members: Iterable[str], recipe: Mapping[str, Json], *, are_spans: bool
     ) -> CurationSet:
         check_name("set", name, lambda: self)
@@ -292,14 +294,14 @@ class Sets:
 
     def __getitem__(self, name: str) -> CurationSet:
         """The newest version of "name", or exactly "name@2". Raises RequestError naming those that exist."""
-        plain, _, version = name.partition("@")
+        plain, _, version = str(name).partition("@")
         versions = self.versions(plain)
         matches = [selection for selection in versions if not version or str(selection.version) == version]
         if not matches:
             existing = [selection.label for selection in versions] or list(self)
-            raise RequestError(
+            raise UnknownName(
                 f"no set {name!r}",
-                f"{did_you_mean(name, existing)}there are: {', '.join(existing) or 'none yet'}",
+                f"{did_you_mean(str(name), existing)}there are: {', '.join(existing) or 'none yet'}",
             )
         return matches[-1]
 
@@ -370,20 +372,12 @@ class Sets:
 
     def merge(self, a: CurationSet, b: CurationSet) -> Iterator[tuple[str, str]]:
         """Every member of either set, sorted, with the side that has it: "left", "right" or "both"."""
-        first_ids, second_ids = self.members(a), self.members(b)
-        first, second = next(first_ids, None), next(second_ids, None)
-        while first is not None or second is not None:
-            if second is None or (first is not None and first < second):
-                yield cast("str", first), "left"
-                first = next(first_ids, None)
-            elif first is None or second < first:
-                yield second, "right"
-                second = next(second_ids, None)
-            else:
-                yield first, "both"
-                first, second = next(first_ids, None), next(second_ids, None)
+        left, right = zip(self.members(a), repeat("left")), zip(self.members(b), repeat("right"))
+        for member, same in groupby(heapq.merge(left, right), key=itemgetter(0)):
+            sides = [side for _, side in same]
+            yield member, sides[0] if len(sides) == 1 else "both"
 
-    def add_locked(self, selection: CurationSet, members: Iterable[str]) -> CurationSet:
+    def create_locked(self, selection: CurationSet, members: Iterable[str]) -> CurationSet:
         """Store a set that `parse_lock` read, under its name and version, in a workspace without that set."""
         frozen = replace(selection, frozen_as="")
         with self._store.atomic():

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
 
 from ares.curation.sets import CurationSet, Sets
+from ares.names import check_name
+from ares.store import batched, list_named_sets
 
 if TYPE_CHECKING:
     from ares.episode import Json
     from ares.store import AnnotationStore
 
 
-# A document for each content, under the name of the set that is split: "side", "rule", "seed" and "episode_id".
-SPLITS = "splits"
+# Documents under the name of the set that is split: "rule", "seed", and what was "drawn", the side and the id of the
+# episode by content, of so many contents at most.
+SPLITS, _BLOCK_ROWS = "splits", 20_000
+# In place of a name: the rows that ingested exports brought.
+_BROUGHT = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,29 +50,56 @@ class SplitRow:
             "episode_id": self.episode_id,
         }
 
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> SplitRow:
+        """The row of `to_json`. Raises KeyError, TypeError, ValueError or RequestError for anything else."""
+        names = ("content_hash", "side", "episode_id")
+        check_name("part", str(document["side"]))
+        by, seed = tuple(map(str, document["rule"])), int(document["seed"])
+        return cls(by=by, seed=seed, **{name: str(document[name]) for name in names})
+
 
 def read_split_rows(log: AnnotationStore, name: str) -> Iterator[SplitRow]:
-    """The rows that are stored under the name of a set, by content, streamed."""
+    """The rows that are stored under the name of a set, streamed."""
     # No name of a set has an "@".
     for _, document in log.find_documents(SPLITS, f"{name}@"):
-        fields = cast("Mapping[str, object]", document)
-        yield SplitRow(
-            content_hash=str(fields["content_hash"]),
-            side=str(fields["side"]),
-            by=tuple(cast("list[str]", fields["rule"])),
-            seed=int(cast("int", fields["seed"])),
-            episode_id=str(fields["episode_id"]),
-        )
+        block = cast("Mapping[str, Any]", document)
+        by, seed = tuple(block["rule"]), int(block["seed"])
+        for content, drawn in block["drawn"].items():
+            side, _, episode_id = drawn.rpartition(" ")
+            yield SplitRow(content_hash=content, side=side, by=by, seed=seed, episode_id=episode_id)
 
 
-def write_split_rows(log: AnnotationStore, name: str, rows: Iterable[SplitRow]) -> None:
-    """Store rows under the name of a set; a row replaces that of the same content."""
-    log.put_documents(SPLITS, {f"{name}@{row.content_hash}": row.to_json() for row in rows})
+def read_sides(log: AnnotationStore) -> dict[str, dict[str, str]]:
+    """By name of a set the side of each content in its split."""
+    sides: dict[str, dict[str, str]] = {}
+    for key, document in log.find_documents(SPLITS):
+        drawn = cast("Mapping[str, Any]", document)["drawn"]
+        contents = {content: text.rpartition(" ")[0] for content, text in drawn.items()}
+        sides.setdefault(key.partition("@")[0], {}).update(contents)
+    return sides
 
 
-def drop_split_rows(log: AnnotationStore, name: str) -> None:
-    """Delete the rows that are stored under the name of a set."""
+def write_split_rows(
+    log: AnnotationStore, name: str, rows: Iterable[SplitRow], *, fresh: bool = False
+) -> None:
+    """Store rows under the name of a set, in place of those of the same contents, or of all of them if fresh."""
+    merged = {} if fresh else {row.content_hash: row for row in read_split_rows(log, name)}
+    merged.update((row.content_hash, row) for row in rows)
+    by_draw: dict[tuple[tuple[str, ...], int], list[SplitRow]] = {}
+    for _, row in sorted(merged.items()):
+        by_draw.setdefault((row.by, row.seed), []).append(row)
+    blocks: list[dict[str, Json]] = [
+        {
+            "rule": list(by),
+            "seed": seed,
+            "drawn": {row.content_hash: f"{row.side} {row.episode_id}" for row in block},
+        }
+        for (by, seed), drawn in by_draw.items()
+        for block in batched(drawn, _BLOCK_ROWS)
+    ]
     log.drop_documents(SPLITS, [key for key, _ in log.find_documents(SPLITS, f"{name}@")])
+    log.put_documents(SPLITS, {f"{name}@{number:06d}": block for number, block in enumerate(blocks)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +141,31 @@ def read_split_table(log: AnnotationStore, selection: CurationSet) -> SplitTable
     return SplitTable(rows=rows, rules=frozenset(rules), sides={**sides, **own_sides})
 
 
+def add_brought_sides(log: AnnotationStore, table: SplitTable, contents: Mapping[str, str]) -> SplitTable:
+    """The table with the sides that ingested exports brought of contents that it does not know.
+
+    Args:
+        log: The annotation log.
+        table: What is known of a set.
+        contents: The content of each of its episodes, by id.
+    """
+    ids = {content: id for id, content in contents.items()}
+    brought = {
+        row.content_hash: replace(row, episode_id=ids[row.content_hash])
+        for row in read_split_rows(log, _BROUGHT)
+        if row.content_hash in ids and not table.sides_of(row.content_hash, ids[row.content_hash])
+    }
+    sides = {content: frozenset((row.side,)) for content, row in brought.items()}
+    return replace(table, rows={**table.rows, **brought}, sides={**table.sides, **sides})
+
+
+def keep_brought_rows(log: AnnotationStore, rows: Iterable[SplitRow]) -> None:
+    """Store the split of a set of another workspace, of which an export is ingested; what is known stays."""
+    known = {row.content_hash for row in read_split_rows(log, _BROUGHT)}
+    if new := [row for row in rows if row.content_hash not in known]:
+        write_split_rows(log, _BROUGHT, new)
+
+
 def carried_split(log: AnnotationStore, selection: CurationSet) -> list[SplitRow]:
     """The rows that travel with a set, sorted by content: those that it is a part of, else its own."""
     whole = selection.recipe.get("split_of")
@@ -141,6 +198,7 @@ def _names_of_parts(sets: Sets, selection: CurationSet, known: Iterable[str]) ->
     while waiting:
         recipe = waiting.pop()
         labels = [*cast("list[str]", recipe.get("sets") or ()), *filter(None, [recipe.get("set")])]
+        labels += list_named_sets(str(recipe.get("where") or ""))
         for label in map(str, labels):
             name = label.partition("@")[0]
             if name not in known:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from ares.curation.sets import CurationSet, Sets
 from ares.curation.split_tables import (
     SplitRow,
     SplitTable,
-    drop_split_rows,
+    add_brought_sides,
     read_split_table,
     write_split_rows,
 )
@@ -139,6 +139,8 @@ def plan_split(stores: Stores, selection: CurationSet, request: SplitRequest) ->
     earlier = {row.episode_id for row in table.rows.values()}
     rows = read_rows(stores, [*listed, *earlier.difference(listed)], ["content_hash"]).to_pylist()
     contents = {row["episode_id"]: row["content_hash"] or row["episode_id"] for row in rows}
+    if not request.fresh:
+        table = add_brought_sides(stores.annotations, table, contents)
     members, ids = set(listed) & contents.keys(), list(contents)
     values = read_group_values(stores, ids, request.by)
     copies = find_copies(stores, ids)
@@ -146,18 +148,18 @@ def plan_split(stores: Stores, selection: CurationSet, request: SplitRequest) ->
     groups = _link_groups(ids, values, copies)
     moved = _move_groups(groups, sides, request.largest) if request.move else {}
     assigned, new_groups, joined = _follow_sides(ids, values, copies, sides, request)
+    if lacking := sorted({assigned[id] for id in members & assigned.keys()} - request.shares.keys()):
+        raise RequestError(
+            f"the split of {selection.name} has a side {lacking[0]!r} without a share",
+            f"give --{lacking[0]} a share, or draw all sides again with --fresh",
+        )
     settled = {
         name: [id for id, side in assigned.items() if side == name and id in members]
         for name in request.shares
     }
     parts = assign_groups(new_groups, request.shares, request.seed, settled)
     if empty := [name for name, part in parts.items() if not part]:
-        largest = max(map(len, groups), default=0)
-        raise RequestError(
-            f"the part {empty[0]!r} would be empty",
-            f"{count_are(len(members), 'episode')} {count_of(len(groups), 'group')}, the largest of {largest}: "
-            "what shares a value of --by, or is a copy, stays together; split by fewer names, or by none",
-        )
+        raise RequestError(f"the part {empty[0]!r} would be empty", _explain_empty(members, groups, settled))
     return SplitPlan(
         request=request,
         parts=parts,
@@ -177,7 +179,24 @@ def plan_split(stores: Stores, selection: CurationSet, request: SplitRequest) ->
     )
 
 
-def freeze_split(stores: Stores, selection: CurationSet, plan: SplitPlan) -> dict[str, CurationSet]:
+def _explain_empty(
+    members: Collection[str], groups: Collection[Sequence[str]], settled: Mapping[str, Collection[str]]
+) -> str:
+    """Why a part has no episode: all have sides from before, or they are too few groups."""
+    counts = {name: len(ids) for name, ids in settled.items() if ids}
+    if sum(counts.values()) == len(members):
+        sides = ", ".join(f"{count} in {name}" for name, count in counts.items())
+        return (
+            f"all {count_of(len(members), 'episode')} keep the side from before: {sides}; --fresh draws again"
+        )
+    largest = max(map(len, groups), default=0)
+    return (
+        f"{count_are(len(members), 'episode')} {count_of(len(groups), 'group')}, the largest of {largest}: "
+        "what shares a value of --by, or is a copy, stays together; split by fewer names, or by none"
+    )
+
+
+def create_split_sets(stores: Stores, selection: CurationSet, plan: SplitPlan) -> dict[str, CurationSet]:
     """Freeze each part as the set NAME-PART, and keep the table of the sides, which the next split starts from.
 
     The recipe of each part tells the split and what is known of it.
@@ -193,9 +212,7 @@ def freeze_split(stores: Stores, selection: CurationSet, plan: SplitPlan) -> dic
         "groups": plan.num_groups,
     }
     with stores.annotations.atomic():
-        if plan.request.fresh:
-            drop_split_rows(stores.annotations, selection.name)
-        write_split_rows(stores.annotations, selection.name, plan.rows)
+        write_split_rows(stores.annotations, selection.name, plan.rows, fresh=plan.request.fresh)
         return {
             part: sets.create(f"{selection.name}-{part}", ids, {**recipe, "part": part})
             for part, ids in plan.parts.items()
@@ -203,17 +220,12 @@ def freeze_split(stores: Stores, selection: CurationSet, plan: SplitPlan) -> dic
 
 
 def _check_rules(selection: CurationSet, request: SplitRequest, table: SplitTable) -> None:
-    """Raise RequestError where sides were drawn by other names, or one has no share."""
+    """Raise RequestError where sides were drawn by other names."""
     if table.rules and frozenset(request.by) not in table.rules:
         earlier = " or ".join(",".join(sorted(names)) or "no name" for names in table.rules)
         raise RequestError(
             f"the split of {selection.name} was drawn by {earlier}, not by {','.join(request.by) or 'no name'}",
             "give --by as before, or draw all sides again with --fresh",
-        )
-    if lacking := sorted({row.side for row in table.rows.values()} - request.shares.keys()):
-        raise RequestError(
-            f"the split of {selection.name} has a side {lacking[0]!r} without a share",
-            f"give --{lacking[0]} a share, or draw all sides again with --fresh",
         )
 
 
@@ -261,7 +273,7 @@ def _follow_sides(
     assigned, new_groups, joined = dict[str, str](), list[list[str]](), dict[str, dict[str, str]]()
     for group in _share_reached(links, reached):
         known = reached[group[0]]
-        stays = min(known, key=lambda side: (request.shares[side], side), default="")
+        stays = min(known, key=lambda side: (request.shares.get(side, 0.0), side), default="")
         if not known:
             new_groups.append(group)
         for id in group if known else ():

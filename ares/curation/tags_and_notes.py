@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from ares.curation.removal import record_and_apply_action
@@ -48,7 +48,7 @@ class TagUse:
 
     def to_json(self) -> dict[str, Json]:
         """The fields as JSON."""
-        return {"tag": self.tag, "episodes": self.episodes, "person": self.person, "changed": self.changed}
+        return asdict(self)
 
 
 def add_tag(stores: Stores, tag: str, selected: SelectedEpisodes, *, person: str = "") -> Action:

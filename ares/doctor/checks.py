@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -71,6 +71,17 @@ class Finding:
     def to_json(self) -> dict[str, Json]:
         """Return one element of `ares doctor --json`."""
         return asdict(self)
+
+
+def report_cases(
+    check: str, cases: Iterable[object], *, repaired: bool = False, remedy: str = REPAIR
+) -> Iterator[Finding]:
+    """The finding of a broken promise by its cases; none without a case."""
+    count, example = 0, ""
+    for case in cases:
+        count, example = count + 1, example or str(case)
+    if count:
+        yield Finding(check=check, count=count, example=example, repaired=repaired, remedy=remedy)
 
 
 # Table of the temporary database: ids of all episodes, removed ones included.
@@ -143,8 +154,7 @@ def check_duplicates(stores: Stores, repair: bool) -> Iterator[Finding]:
 
 def report_unrepairable(database: TempDatabase, query: str, check: str, remedy: str) -> Iterator[Finding]:
     """Report episodes that a query selects as `id` and that cannot be repaired here."""
-    count = database.create_table_as("wrong", query)
-    if count:
+    if count := database.create_table_as("wrong", query):
         first = database.query("SELECT min(id) AS id FROM wrong")["id"][0].as_py()
         yield Finding(check=check, count=count, example=f"episode {first}", repaired=False, remedy=remedy)
 
@@ -179,37 +189,28 @@ def check_sets(stores: Stores, database: TempDatabase, repair: bool) -> Iterator
     for episode_set in versions:
         yield from _check_set(sets, episode_set, database)
     # Deleted sets keep their members: they can be brought back.
-    prefixes = sets.stored_keys()
-    count, example = 0, ""
-    keys = (key for key, _ in stores.annotations.find_documents(SET_MEMBERS))
-    # The document of a set is written last: members without it were left by a killed command.
-    orphans = (key for key in keys if key.rpartition("/")[0] not in prefixes)
-    for chunk in batched(orphans, _CHUNK):
-        if repair:
-            stores.annotations.drop_documents(SET_MEMBERS, chunk)
-        count, example = count + len(chunk), example or chunk[0]
-    if count:
-        yield Finding(
-            check="no members without a set", count=count, example=example, repaired=repair, remedy=REPAIR
-        )
+    yield from _check_documents(stores, SET_MEMBERS, sets.stored_keys(), "no members without a set", repair)
+
+
+def _check_documents(
+    stores: Stores, collection: str, owners: Collection[str], check: str, repair: bool
+) -> Iterator[Finding]:
+    """Find blocks of members whose owner, which is written last, a killed command has not written."""
+    keys = (key for key, _ in stores.annotations.find_documents(collection))
+    orphans = [key for key in keys if key.rpartition("/")[0] not in owners]
+    if repair:
+        stores.annotations.drop_documents(collection, orphans)
+    yield from report_cases(check, orphans, repaired=repair)
 
 
 def check_failure_log(stores: Stores, repair: bool) -> Iterator[Finding]:
     """Find failures of subjects that were done later."""
-    count, example = 0, ""
+    resolved = list[str]()
     for keys in batched((key for key, _ in stores.annotations.find_documents(FAILURES)), _CHUNK):
-        resolved = list(resolved_failures(stores, keys))
-        if repair and resolved:
-            stores.annotations.drop_documents(FAILURES, resolved)
-        count, example = count + len(resolved), example or "".join(resolved[:1])
-    if count:
-        yield Finding(
-            check="no failure of work that was done later",
-            count=count,
-            example=example,
-            repaired=repair,
-            remedy=REPAIR,
-        )
+        resolved += resolved_failures(stores, keys)
+    if repair:
+        stores.annotations.drop_documents(FAILURES, resolved)
+    yield from report_cases("no failure of work that was done later", resolved, repaired=repair)
 
 
 def _check_set(sets: Sets, episode_set: CurationSet, database: TempDatabase) -> Iterator[Finding]:
@@ -246,16 +247,10 @@ def _id_batches(ids: Iterator[str], schema: pa.Schema) -> Iterator[pa.RecordBatc
 def check_purges(stores: Stores, repair: bool) -> Iterator[Finding]:
     """Find purges that a crash interrupted, and complete them; the caller holds the write lock."""
     pending = count_pending_purges(stores)
-    if pending:
-        if repair:
-            finish_purges(stores)
-        yield Finding(
-            check="each purge is complete",
-            count=pending,
-            example="a purge was interrupted before everything was deleted",
-            repaired=repair,
-            remedy=REPAIR,
-        )
+    if repair and pending:
+        finish_purges(stores)
+    example = "a purge was interrupted before everything was deleted"
+    yield from report_cases("each purge is complete", [example] * pending, repaired=repair)
 
 
 def check_applied_actions(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
@@ -318,44 +313,26 @@ def _check_members(stores: Stores, repair: bool) -> Iterator[Finding]:
                 repaired=False,
                 remedy="restore the annotations from a backup",
             )
-    keys, count, example = {action.members for action in actions}, 0, ""
-    members = (key for key, _ in stores.annotations.find_documents(ACTION_MEMBERS))
-    for chunk in batched((key for key in members if key.partition("/")[0] not in keys), _CHUNK):
-        if repair:
-            stores.annotations.drop_documents(ACTION_MEMBERS, chunk)
-        count, example = count + len(chunk), example or chunk[0]
-    if count:
-        yield Finding(
-            check="no members without an action", count=count, example=example, repaired=repair, remedy=REPAIR
-        )
+    owners = {action.members for action in actions}
+    yield from _check_documents(stores, ACTION_MEMBERS, owners, "no members without an action", repair)
 
 
 def check_media_copies(stores: Stores, repair: bool) -> Iterator[Finding]:
     """Find copies that are missing or damaged, and folders of copies that no episode refers to."""
-    count, example = 0, ""
-    for uri in damaged_copies(stores):
-        count, example = count + 1, example or uri
-    if count:
-        yield Finding(
-            check="each copied video is there and whole",
-            count=count,
-            example=example,
-            repaired=False,
-            remedy="put it back from a backup, or ingest the source again into a new workspace",
-        )
-    count, example = 0, ""
-    for folder in unreferenced_folders(stores):
-        count, example = count + 1, example or str(folder)
-        if repair:
-            _remove_path(folder)
-    if count:
-        yield Finding(
-            check="each folder of copied videos belongs to an episode",
-            count=count,
-            example=example,
-            repaired=repair,
-            remedy="a killed ingestion left them; ares doctor --repair removes them",
-        )
+    yield from report_cases(
+        "each copied video is there and whole",
+        damaged_copies(stores),
+        remedy="put it back from a backup, or ingest the source again into a new workspace",
+    )
+    folders = list(unreferenced_folders(stores))
+    for folder in folders if repair else ():
+        _remove_path(folder)
+    yield from report_cases(
+        "each folder of copied videos belongs to an episode",
+        folders,
+        repaired=repair,
+        remedy="a killed ingestion left them; ares doctor --repair removes them",
+    )
 
 
 def damaged_copies(stores: Stores) -> Iterator[str]:
@@ -412,14 +389,7 @@ def check_temporary_files(stores: Stores, repair: bool) -> Iterator[Finding]:
     if repair:
         for path in files:
             path.unlink(missing_ok=True)
-    if files:
-        yield Finding(
-            check="no incomplete files of killed jobs",
-            count=len(files),
-            example=str(files[0]),
-            repaired=repair,
-            remedy=REPAIR,
-        )
+    yield from report_cases("no incomplete files of killed jobs", files, repaired=repair)
 
 
 def _leftover_files(folder: Path) -> Iterator[Path]:

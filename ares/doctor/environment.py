@@ -1,4 +1,4 @@
-"""What this machine offers to ARES, from Python, GPU and codecs to the network and the model hub."""
+"""What this machine offers to ARES: Python, extras, GPU, codecs, workspace and settings."""
 
 from __future__ import annotations
 
@@ -7,57 +7,21 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.request import getproxies
 
 from ares.errors import RequestError
-from ares.imports import EXTRA_MODULES
-from ares.io import ask_hub, hub_constants, hub_url, local_file_path, read_server_address
+from ares.imports import EXTRA_MODULES, install_command
+from ares.io import local_file_path
 from ares.jobs import available_cores, machine_memory
 from ares.settings import Settings, config_path, environment_variables, settings_from_environment
 
 if TYPE_CHECKING:
     from ares.episode import Json
-
-
-_TIMEOUT_SECONDS = 2.0
-
-
-def describe_network() -> str:
-    """The hub, whether it answers, and the proxies of the environment without their passwords."""
-    proxies = {name: _without_password(url) for name, url in getproxies().items() if name != "no"}
-    listed = ", ".join(f"{name} {url}" for name, url in sorted(proxies.items()))
-    return f"{_describe_hub()}; {f'proxy {listed}' if listed else 'no proxy'}"
-
-
-def _describe_hub() -> str:
-    state = "answers"
-    if _is_hub_switched_off():
-        state = "is switched off (HF_HUB_OFFLINE)"
-    else:
-        try:
-            ask_hub(_TIMEOUT_SECONDS)
-        except ConnectionError as error:
-            state = f"cannot be reached ({error})"
-    return f"{hub_url()} {state}"
-
-
-def _is_hub_switched_off() -> bool:
-    constants = hub_constants()
-    return bool(constants and constants.HF_HUB_OFFLINE)
-
-
-def _without_password(url: str) -> str:
-    try:
-        address = read_server_address(url)
-    except ValueError:  # its text could have a part of the password
-        return "(cannot be read)"
-    return f"{address.host}:{address.port}" if address.port else address.host
 
 
 _SECONDS_PER_PROGRAM = 5.0
@@ -80,30 +44,27 @@ class EnvironmentFact:
 
     def to_json(self) -> dict[str, Json]:
         """One element of the document."""
-        return {"name": self.name, "value": self.value, "advice": self.advice}
+        return asdict(self)
 
 
 def describe_environment(workspace: str = "") -> list[EnvironmentFact]:
-    """The facts in about ten lines; it takes some seconds at most, for the network.
+    """The facts in eight lines.
 
     Args:
         workspace: Folder or URI of the workspace, or "" for that of the settings.
     """
     settings, settings_fact = _settings_and_fact()
     path = local_file_path(workspace or settings.workspace)
-    facts: list[Callable[[], EnvironmentFact]] = [
-        _python_fact,
-        _extras_fact,
-        _machine_fact,
-        _gpu_fact,
-        _torch_fact,
-        lambda: _disk_fact(path, settings),
-        _model_cache_fact,
-        _video_fact,
-        lambda: EnvironmentFact(name="network", value=describe_network()),
-        lambda: _workspace_fact(path),
+    return [
+        _python_fact(),
+        _extras_fact(),
+        _machine_fact(),
+        _gpu_fact(),
+        _torch_fact(),
+        _video_fact(),
+        _workspace_fact(path),
+        settings_fact,
     ]
-    return [*(fact() for fact in facts), settings_fact]
 
 
 def _python_fact() -> EnvironmentFact:
@@ -121,7 +82,7 @@ def _extras_fact() -> EnvironmentFact:
     value = f"{', '.join(installed) or 'none'}" + (
         f"; not installed: {', '.join(missing)}" if missing else ""
     )
-    advice = f"pip install 'ares-curation[{next(iter(missing))}]'" if missing else ""
+    advice = install_command(f"ares-curation[{next(iter(missing))}]") if missing else ""
     return EnvironmentFact(name="extras", value=value, advice=advice)
 
 
@@ -156,11 +117,8 @@ def _without_gpu() -> str:
 def _torch_fact() -> EnvironmentFact:
     """Version and build of torch, read from its files: importing it takes seconds."""
     if not _has_module("torch"):
-        return EnvironmentFact(
-            name="torch",
-            value="not installed",
-            advice="needed by models: pip install 'ares-curation[models]'",
-        )
+        advice = f"needed by models: {install_command('ares-curation[models]')}"
+        return EnvironmentFact(name="torch", value="not installed", advice=advice)
     cuda = _torch_cuda()
     value = f"{_package_version('torch')}, {f'CUDA {cuda}' if cuda else 'for the CPU'}"
     is_wrong = not cuda and any(_list_gpus())
@@ -176,38 +134,6 @@ def _torch_cuda() -> str:
         return ""
     match = re.search(r"^cuda[^=]*= *'([^']+)'", text, flags=re.M)
     return match[1] if match else ""
-
-
-def _disk_fact(workspace: str, settings: Settings) -> EnvironmentFact:
-    folders = {"workspace": workspace, "cache": settings.cache, "temporary files": _temporary_folder()}
-    sizes = [f"{name} {_free_space(folder)}" for name, folder in folders.items() if "://" not in folder]
-    return EnvironmentFact(name="free disk", value=", ".join(sizes))
-
-
-def _temporary_folder() -> str:
-    import tempfile
-
-    return tempfile.gettempdir()
-
-
-def _free_space(folder: str) -> str:
-    """Free space of the file system that a folder is, or will be, on."""
-    path = Path(folder).expanduser().absolute()
-    existing = next(parent for parent in (path, *path.parents) if parent.exists())
-    try:
-        return f"{shutil.disk_usage(existing).free / 1e9:.0f} GB"
-    except OSError as error:
-        return str(error.strerror)
-
-
-def _model_cache_fact() -> EnvironmentFact:
-    constants = hub_constants()
-    if constants is None:
-        return EnvironmentFact(name="model cache", value="none (the extra models is not installed)")
-    folder = Path(constants.HF_HUB_CACHE)
-    models = sorted(path.name.removeprefix("models--") for path in folder.glob("models--*"))
-    count = f"{len(models)} model{'' if len(models) == 1 else 's'}"
-    return EnvironmentFact(name="model cache", value=f"{folder}, {count}; `ares models` lists those in use")
 
 
 def _video_fact() -> EnvironmentFact:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from ares.console import count_of
 from ares.doctor.checks import (
     Finding,
     check_applied_actions,
@@ -120,20 +119,16 @@ def relocate_sources(stores: Stores, moves: Sequence[tuple[str, str]]) -> list[F
 
 def _relocation_finding(report: RelocationReport) -> Finding:
     old, new = report.example
-    if report.copied:
-        example = (
-            f"the workspace holds copies of the videos of the {count_of(report.copied, 'file')} there, "
-            "and needs them no more"
-        )
-    elif report.moved:
+    if report.moved:
         example = f"{old} is {new} now"
     else:
         example = "no file that an episode needs has a path that starts like this"
-    succeeded = bool(report.moved or report.copied)
     return Finding(
-        check="nothing to relocate" if report.copied and not report.moved else "source files were relocated",
+        check="source files were relocated",
         count=report.moved,
         example=example,
-        repaired=succeeded,
-        remedy="" if succeeded else "give the old path as `ares show EPISODE_ID` or `ares doctor` prints it",
+        repaired=bool(report.moved),
+        remedy=""
+        if report.moved
+        else "give the old path as `ares show EPISODE_ID` or `ares doctor` prints it",
     )

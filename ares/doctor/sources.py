@@ -25,6 +25,8 @@ _THREADS = 16
 _CHUNK = 2_000
 _URI_COLUMNS = ("source", "cameras")
 _STAMP_COLUMNS = ("source_stamp", "camera_stamps")
+# By URI and stamp of a file its new URI and stamp, or None where it stays.
+_VerifiedFiles = dict[tuple[str, str], tuple[str, str] | None]
 T = TypeVar("T")
 Result = TypeVar("Result")
 
@@ -162,11 +164,9 @@ def _external_files(uris: pa.Array, stamps: pa.Array) -> pa.Table:
     return pairs.group_by(["uri", "stamp"]).aggregate([])
 
 
-# Each file once. A file with two stamps, one of which does not match, is not moved.
-_MOVED_FILES = (
-    "SELECT uri, new_uri, any_value(detail) AS new_stamp"
-    " FROM verified ANTI JOIN refused USING (uri) GROUP BY ALL"
-)
+def _pairs_of_files(uris: pa.Array, stamps: pa.Array) -> Iterator[tuple[str, str]]:
+    rows = _external_files(uris, stamps)
+    return zip(rows["uri"].to_pylist(), rows["stamp"].to_pylist(), strict=True)
 
 
 @dataclass(slots=True)
@@ -177,13 +177,11 @@ class RelocationReport:
         moved: Number of files that have a new URI now.
         example: Old and new URI of the first of them.
         refused: Why other files keep their URI, or None when none was refused.
-        copied: Files under the old URIs that no episode needs: the workspace has copies of their videos.
     """
 
     moved: int = 0
     example: tuple[str, str] = ("", "")
     refused: FileProblem | None = None
-    copied: int = 0
 
 
 def parse_relocation(text: str) -> tuple[str, str]:
@@ -217,56 +215,50 @@ def relocate_files(stores: Stores, moves: Sequence[tuple[str, str]]) -> Relocati
     Raises:
         RequestError: A new path does not exist.
     """
+    import pyarrow as pa
+
     absolute = [(str(absolute_path(old)), str(existing_path(new))) for old, new in moves]
-    with stores.write_lock("ares doctor --relocate"), TempDatabase() as database:
-        report = _verify_files(stores, absolute, database)
-        if report.moved:
-            _rewrite_rows(stores, database)
-        elif report.refused is None:
-            report.copied = _count_sources(stores, absolute)
+    report, verified = RelocationReport(), _VerifiedFiles()
+    columns = ["episode_id", *source_columns(stores)]
+    texts = [("source_stamp", pa.string()), ("camera_stamps", pa.list_(pa.string()))]
+    with stores.write_lock("ares doctor --relocate"):
+        fields = {field.name: field.type for field in stores.tables.episodes.schema(columns)} | dict(texts)
+        for batch in stores.tables.episodes.scan(columns):
+            pairs = {*_pairs_of_files(*_needed_sources(batch)), *_pairs_of_files(*camera_files(batch))}
+            new = {
+                pair: uri for pair in sorted(pairs - verified.keys()) if (uri := _new_uri(pair[0], absolute))
+            }
+            for (pair, uri), result in map_in_threads(_verify_file, new.items()):
+                _note_result(report, verified, pair, uri, result)
+            rows = [row for row in batch.to_pylist() if any(verified.get(pair) for pair in _row_files(row))]
+            if rows:
+                moved = [_moved_row(row, verified) for row in rows]
+                values = pa.Table.from_pylist(moved, schema=pa.schema(fields.items()))
+                stores.tables.episodes.set_values(values)
     return report
 
 
-def _verify_files(
-    stores: Stores, moves: Sequence[tuple[str, str]], database: TempDatabase
-) -> RelocationReport:
-    """Compare files at their new URIs with their stamps; fills the table "moved" (uri, new_uri, new_stamp)."""
-    import pyarrow as pa
-
-    report = RelocationReport()
-    schema = pa.schema([(name, pa.string()) for name in ("uri", "new_uri", "detail")])
-    database.insert("verified", schema, [])
-    database.insert("refused", schema, [])
-    files = (
-        (uri, new_uri, stamp) for uri, stamp in source_files(stores) if (new_uri := _new_uri(uri, moves))
-    )
-    for results in batched(map_in_threads(_verify_file, files), _CHUNK):
-        verified = [(uri, new, stamp) for (uri, new, _), stamp in results if isinstance(stamp, str)]
-        errors = [(uri, new, error) for (uri, new, _), error in results if isinstance(error, AresError)]
-        if errors and report.refused is None:
-            report.refused = FileProblem(0, errors[0][2])
-        database.insert("verified", schema, [_text_batch(verified, schema)])
-        database.insert("refused", schema, [_text_batch(errors, schema)])
-    report.moved = database.create_table_as("moved", _MOVED_FILES)
-    for row in database.query("SELECT uri, new_uri FROM moved ORDER BY uri LIMIT 1").to_pylist():
-        report.example = row["uri"], row["new_uri"]
-    if report.refused:
-        count = database.query("SELECT count(DISTINCT uri) AS n FROM refused")["n"][0].as_py()
-        report.refused.count = count
-    return report
+def _note_result(
+    report: RelocationReport,
+    verified: _VerifiedFiles,
+    pair: tuple[str, str],
+    new_uri: str,
+    result: str | AresError,
+) -> None:
+    """Keep what was learned of a file: its stamp at the new URI, or why it stays."""
+    if isinstance(result, AresError):
+        report.refused = report.refused or FileProblem(0, result)
+        report.refused.count += 1
+        verified[pair] = None
+        return
+    report.example = report.example if report.moved else (pair[0], new_uri)
+    report.moved += 1
+    verified[pair] = new_uri, result
 
 
-def _text_batch(rows: Iterable[tuple[object, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    texts = [[str(value) for value in row] for row in rows]
-    columns = [pa.array([row[number] for row in texts], pa.string()) for number in range(len(schema))]
-    return pa.record_batch(columns, schema=schema)
-
-
-def _verify_file(file: tuple[str, str, str]) -> str | AresError:
+def _verify_file(file: tuple[tuple[str, str], str]) -> str | AresError:
     """Return the stamp of a file at its new URI, or why it is not the file that was ingested."""
-    _, new_uri, stamp = file
+    (_, stamp), new_uri = file
     error = stamp_mismatch(new_uri, stamp)
     if error:
         return error
@@ -287,55 +279,19 @@ def _new_uri(uri: str, moves: Sequence[tuple[str, str]]) -> str:
     return ""
 
 
-def _count_sources(stores: Stores, moves: Sequence[tuple[str, str]]) -> int:
-    """Number of files under the old URIs that episodes were read from, needed or not."""
-    with TempDatabase() as database:
-        schema = stores.tables.episodes.schema(["source"])
-        database.insert("sources", schema, stores.tables.episodes.scan(["source"]))
-        batches = database.stream("SELECT DISTINCT source FROM sources")
-        return sum(bool(_new_uri(uri, moves)) for batch in batches for uri in batch["source"].to_pylist())
+def _row_files(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """URI and stamp of the source of a row, then of each camera; one written before stamps existed has none."""
+    uris = [row["source"], *(camera["uri"] for camera in row["cameras"])]
+    stamps = [row.get("source_stamp"), *(row.get("camera_stamps") or ()), *[""] * len(row["cameras"])]
+    return [(uri, stamp or "") for uri, stamp in zip(uris, stamps, strict=False)]
 
 
-def _rewrite_rows(stores: Stores, database: TempDatabase) -> None:
-    import pyarrow as pa
-
-    columns = ["episode_id", *source_columns(stores)]
-    texts = [("source_stamp", pa.string()), ("camera_stamps", pa.list_(pa.string()))]
-    fields = {field.name: field.type for field in stores.tables.episodes.schema(columns)} | dict(texts)
-    for batch in stores.tables.episodes.scan(columns):
-        if moved := _moved_files_of(batch, database):
-            rows = [_moved_row(row, moved) for row in batch.to_pylist() if _row_files(row) & moved.keys()]
-            stores.tables.episodes.set_values(pa.Table.from_pylist(rows, schema=pa.schema(fields.items())))
-
-
-def _row_files(row: Mapping[str, Any]) -> set[str]:
-    return {row["source"], *(camera["uri"] for camera in row["cameras"])}
-
-
-def _moved_row(row: dict[str, Any], moved: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
-    """A row of the episodes table with the new URIs and stamps; one written before stamps existed has none of some."""
-    stamps = [*(row.get("camera_stamps") or ()), *[""] * len(row["cameras"])]
-    files = [
-        moved.get(camera["uri"], (camera["uri"], stamp))
-        for camera, stamp in zip(row["cameras"], stamps, strict=False)
-    ]
-    source, source_stamp = moved.get(row["source"], (row["source"], row.get("source_stamp") or ""))
+def _moved_row(row: dict[str, Any], verified: _VerifiedFiles) -> dict[str, Any]:
+    """A row of the episodes table with the new URIs and stamps."""
+    (source, source_stamp), *files = [verified.get(pair) or pair for pair in _row_files(row)]
     return row | {
         "source": source,
         "source_stamp": source_stamp,
         "cameras": [camera | {"uri": uri} for camera, (uri, _) in zip(row["cameras"], files, strict=True)],
-        "camera_stamps": [stamp or "" for _, stamp in files],
+        "camera_stamps": [stamp for _, stamp in files],
     }
-
-
-def _moved_files_of(batch: pa.RecordBatch, database: TempDatabase) -> dict[str, tuple[str, str]]:
-    """New URI and stamp of each file that moved and that a batch refers to, by old URI."""
-    import pyarrow as pa
-
-    uris = pa.chunked_array([batch["source"], camera_files(batch)[0]]).unique()
-    column = uris.combine_chunks() if isinstance(uris, pa.ChunkedArray) else uris
-    batch_uris = pa.record_batch([column], ["uri"])
-    database.drop_tables("batch_uris")
-    database.insert("batch_uris", batch_uris.schema, [batch_uris])
-    moved = database.query("SELECT uri, new_uri, new_stamp FROM moved SEMI JOIN batch_uris USING (uri)")
-    return {row["uri"]: (row["new_uri"], row["new_stamp"]) for row in moved.to_pylist()}

@@ -13,6 +13,7 @@ from ares.doctor.checks import (
     Finding,
     copy_table_to_database,
     report_and_repair_rows,
+    report_cases,
     report_unrepairable,
 )
 from ares.episode import Json
@@ -50,14 +51,11 @@ def copy_embedded_episodes(stores: Stores, database: TempDatabase) -> Iterator[F
                 count = frames if isinstance(frames, int) else 0
                 rows.append({"space": space, "episode_id": annotation.episode_id, "frames": count})
         database.insert(_EMBEDDED, schema, pa.Table.from_pylist(rows, schema=schema).to_batches())
-    for maker_id, annotation_id in list(unknown.items())[:1]:
-        yield Finding(
-            check="each annotation has a known producer",
-            count=len(unknown),
-            example=f"producer {maker_id} of annotation {annotation_id} is unknown",
-            repaired=False,
-            remedy="restore the annotations from a backup",
-        )
+    yield from report_cases(
+        "each annotation has a known producer",
+        (f"producer {maker_id} of annotation {id} is unknown" for maker_id, id in unknown.items()),
+        remedy="restore the annotations from a backup",
+    )
 
 
 def check_vectors(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
@@ -107,16 +105,9 @@ def delete_unrecorded_vectors(stores: Stores) -> int:
 def check_interrupted_runs(stores: Stores, repair: bool) -> Iterator[Finding]:
     """Find spaces that a run was writing to when it was killed; the caller holds the write lock."""
     spaces = [space for space, _ in stores.annotations.find_documents(UNFINISHED_SPACES)]
-    if spaces:
-        if repair:
-            delete_unrecorded_vectors(stores)
-        yield Finding(
-            check="each vector has its annotation",
-            count=len(spaces),
-            example=spaces[0],
-            repaired=repair,
-            remedy=REPAIR,
-        )
+    if spaces and repair:
+        delete_unrecorded_vectors(stores)
+    yield from report_cases("each vector has its annotation", spaces, repaired=repair)
 
 
 def _annotated_ids(stores: Stores, run: Json, episode_ids: Sequence[str]) -> set[str]:

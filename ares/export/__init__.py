@@ -31,12 +31,7 @@ if TYPE_CHECKING:
         ExportedMember as ExportedMember,
         export_members as export_members,
     )
-    from ares.export.merge_plan import (
-        MergePlan as MergePlan,
-        OpenQuestionsError as OpenQuestionsError,
-        open_questions as open_questions,
-        read_merge_plan as read_merge_plan,
-    )
+    from ares.export.merge_plan import MergePlan as MergePlan, read_merge_plan as read_merge_plan
     from ares.export.merge_proposal import propose_merge_plan as propose_merge_plan
     from ares.export.parquet import export_parquet as export_parquet
     from ares.export.precision_gate import (

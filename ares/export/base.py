@@ -17,9 +17,10 @@ from ares.annotation import Producer, canonical_json
 from ares.console import count_of
 from ares.contract import DatasetKey
 from ares.curation import carried_split
-from ares.episode import Episode, Json, Span
+from ares.episode import INTERVENTION, Episode, Json, Span
 from ares.errors import AresError, MediaError, RequestError
 from ares.export.segments import NO_SEGMENTS, SegmentReader, check_segment_choices
+from ares.imitation import ACTION_MASK, NO_TASK, ImitationNeeds
 from ares.input import is_table
 from ares.io import hash_files
 from ares.jobs import Report
@@ -42,35 +43,62 @@ _NO_OPTIONS = ("set", "destination", "files_hash", "min_precision", "min_kept", 
 PLAN_FILE = "plan.yaml"
 # Extra signals of a merged dataset that say what of an episode is its own: 1 for what its source has, 0 for what was
 # padded. Names that begin with "action" or "observation" would be inputs of a policy in LeRobot.
-MASK_SIGNALS = ("mask.state", "mask.action", "mask.camera", "mask.feature")
-# Extra signals that say how much a step counts, and how far its task is, see `ares.export.weights`.
-SAMPLE_WEIGHT, PROGRESS = "sample_weight", "progress_sparse"
-_COLUMN_SIGNALS = frozenset({*MASK_SIGNALS, SAMPLE_WEIGHT})
+MASK_SIGNALS = ("mask.state", ACTION_MASK, "mask.camera")
+# Extra signal that says how much a step counts, see `ares.export.weights`.
+SAMPLE_WEIGHT = "sample_weight"
+# Further signals that ARES makes itself.
+EXPORT_SIGNALS = frozenset({*MASK_SIGNALS, SAMPLE_WEIGHT, INTERVENTION})
+# Further signals that RLDS has keys for: without them a record would say what its source does not.
+RLDS_SIGNALS = ("discount", "is_first", "is_last", "is_terminal")
 _MAX_LISTED = 10
-
-
-def is_column_signal(name: str) -> bool:
-    """Whether an extra signal is a column of LeRobot."""
-    from ares.export.merge_plan import FEATURE_PREFIX
-
-    return name in _COLUMN_SIGNALS or name.startswith(FEATURE_PREFIX)
+# Those of earlier versions, which recipes name, with what to ask for in their place.
+_GONE_TASKS = {
+    "caption_unproven": "'caption' takes what any judge accepts that is not refuted",
+    "caption_untrusted": "'caption' with `refuted` takes also what a refuted judge accepts",
+}
+# Columns of the episodes table that a task may come from: the caption, whether it is true (null: not decided), and
+# what a refuted judge says of it.
+TASK_COLUMNS = ("caption", "acceptable", "grade", "grade_refuted")
+_CAPTION, _ACCEPTABLE, _GRADE, _REFUTED = TASK_COLUMNS
+_INSTRUCTION = "instruction"
+# The number of episodes by the source of their task, before any is counted.
+NO_TASKS: Mapping[str, int] = dict.fromkeys((_INSTRUCTION, _CAPTION, "none"), 0)
+# Columns of the episodes table that exist without annotators; annotators fill all others.
+_BUILTIN_COLUMNS = frozenset(
+    {"episode_id", "format", "dataset", "version", "split", "key", "source", "content_hash", "instruction",
+     "instructions", "robot", "num_steps", "rate_hz", "rate_source", "duration_seconds", "num_cameras", "cameras",
+     "success", "success_source", "state_names", "action_names", "metadata", "duplicate_of", "ingested",
+     "source_stamp", "camera_stamps", "label_stamp", "frame_pairing", "claimed_rate_hz", "measured_rate_hz",
+     "rate_spread", "clock_shift_seconds"}
+)  # fmt: skip
+_UNFILTERED_COLUMNS = ("cameras", "metadata")
+MANIFEST_FILE = "manifest.json"
+# The only file that differs when the same set is exported again.
+TIMES_FILE = "manifest.times.json"
+EPISODES_FILE = "manifest.episodes.jsonl"
+# The rows of the table of its split for the contents of an export.
+SPLIT_FILE = "manifest.split.jsonl"
+# What people said of the episodes, a line for each answer; where people have said anything in the workspace.
+ANSWERS_FILE = "manifest.answers.jsonl"
 
 
 class ExportFailures:
-    """Episodes or spans that cannot be exported; with `strict` the export fails, after all have been collected.
+    """Episodes or spans that cannot be exported, and what the others lack; collected, and with `strict` refused.
 
     Args:
         folder: The export, where FAILURES_FILE gets a line per episode or span.
-        strict: Whether any failure ends the export.
+        strict: Whether any failure, and anything that is lacking, ends the export.
         least: Members that must not fail.
 
     Attributes:
         members: Those that fail.
+        needs: What the others lack for imitation learning.
     """
 
     def __init__(self, folder: Path, strict: bool, least: int = 0) -> None:
         self._file, self._strict, self._least = folder / FAILURES_FILE, strict, least
         self.members: set[str] = set()
+        self.needs = ImitationNeeds()
         self._labels: dict[str, str] = {}
         self._report = Report()
 
@@ -95,14 +123,14 @@ class ExportFailures:
             file.write(line + "\n")
 
     def check(self, total: int) -> None:
-        """Refuse an export of which too much failed.
+        """Refuse an export of which too much failed, or that lacks what it must have.
 
         Args:
             total: Members of the set.
 
         Raises:
             MediaError: Every episode failed, or with `strict` any: names the first.
-            RequestError: Fewer are left than are asked for.
+            RequestError: Fewer are left than are asked for, or with `strict` something is lacking.
         """
         count = len(self.members)
         if count and total - count < self._least:
@@ -112,6 +140,8 @@ class ExportFailures:
                 f"{count} fail, the first {label}: {error}",
             )
         if not self.fatal and count < max(total, 1):
+            if self._strict and (lines := self.needs.lines()):
+                raise RequestError("the export lacks what imitation learning needs", "; ".join(lines))
             return
         listed = "; ".join(f"{label}: {error}" for error, label in self._labels.items())
         rest = f"; and more, {count} in all" if count > len(self._labels) else ""
@@ -131,11 +161,6 @@ class ExportFailures:
 # recorded, whatever people say in its place.
 TaskSource = Literal["instruction", "caption", "instruction:original"]
 TASK_SOURCES: tuple[TaskSource, ...] = get_args(TaskSource)
-# Those of earlier versions, which recipes name, with what to ask for in their place.
-_GONE_TASKS = {
-    "caption_unproven": "'caption' takes what any judge accepts that is not refuted",
-    "caption_untrusted": "'caption' with `refuted` takes also what a refuted judge accepts",
-}
 
 
 # Which step is written for a second: the nearest, or the last one at or before it.
@@ -177,18 +202,20 @@ class ExportRequest:
         fps: Steps per second to write; None for the rate of each episode.
         retime: Which step is written for a second.
         convert: Conversions of signals, such as "action.gripper=open1"; see `ares.contract`.
-        strict: Whether an episode that fails ends the export; else it is left out.
+        strict: Whether an episode that fails, or what the export lacks for imitation learning, ends the export.
         segments: Names of text of segments that is written though its grade holds it back, see
             `ares.export.segments`; "none" writes no segments.
         plan: How the sources become one dataset; None writes a dataset for each kind of episodes.
         trim: Which parts of the episodes are written; None writes them whole.
         weights: A column of numbers, or a table, that is the weight of each step, see `ares.export.weights`; "" writes
             none.
-        progress: Signal of the sources that is written as the progress of each step, "" for none.
         min_precision: Share of true captions that people must have measured of each dataset; None asks for none. It
             changes nothing of what is written.
         min_kept: Least share of the episodes that the last export of a set of this name had; None asks for none.
         least_episodes: The same as a number of members, which `export_set` finds.
+        signals: Names of the further signals to write; None writes those that all episodes of a folder have, and
+            as Parquet all of each episode. Those that ARES makes, and flags of RLDS in RLDS, are always written.
+        drop_cameras: Names of cameras that are not written.
         link_dest: An earlier export, to whose files equal ones are linked; None links nothing.
         files_hash: Hash of the files that trim and weights name, so that two requests that are equal write the same.
 
@@ -210,20 +237,25 @@ class ExportRequest:
     plan: MergePlan | None = None
     trim: TrimRequest | None = None
     weights: str = ""
-    progress: str = ""
     min_precision: float | None = None
     min_kept: float | None = None
     least_episodes: int = 0
+    signals: Sequence[str] | None = None
+    drop_cameras: Sequence[str] = ()
     link_dest: Path | None = None
     files_hash: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         if self.plan is not None:
             self._take_clock(self.plan)
+            if self.drop_cameras:
+                detail = f"leave {', '.join(self.drop_cameras)} out of `cameras` there"
+                raise RequestError("a plan says which cameras are written", detail)
         assert self.clock  # checks rate and mode
-        object.__setattr__(self, "convert", tuple(self.convert))
+        for name in ("convert", "drop_cameras", *(("signals",) if self.signals is not None else ())):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         if not isinstance(self.weights, str):
-            detail = f"got {list(self.weights)}; multiply several in a table: docs/weights.md"
+            detail = f"got {list(self.weights)}; multiply several in a table: docs/trim.md"
             raise RequestError("weights are one column or one table", detail)
         if paths := [
             name for name in (self.weights, self.trim.keep_spans if self.trim else "") if is_table(name)
@@ -255,7 +287,7 @@ class ExportRequest:
         stated = {
             name: value
             for name, value in {**values, "plan": None, **plan}.items()
-            if value not in (None, (), False, "")
+            if value not in (None, (), False, "") or (name == "signals" and value is not None)
         }
         # A tuple is a list there, and a request such as that of a trim is its fields.
         document: dict[str, Json] = json.loads(json.dumps(stated, default=asdict))
@@ -265,26 +297,6 @@ class ExportRequest:
     def clock(self) -> ExportRate:
         """The rate to write, and which step is written for a second."""
         return ExportRate(self.fps, self.retime)
-
-
-# Text for policies conditioned on language, which need one for every episode.
-NO_TASK = "unspecified task"
-# Columns of the episodes table that a task may come from: the caption, whether it is true (null: not decided), and
-# what a refuted judge says of it.
-TASK_COLUMNS = ("caption", "acceptable", "grade", "grade_refuted")
-_CAPTION, _ACCEPTABLE, _GRADE, _REFUTED = TASK_COLUMNS
-_INSTRUCTION = "instruction"
-# The number of episodes by the source of their task, before any is counted.
-NO_TASKS: Mapping[str, int] = dict.fromkeys((_INSTRUCTION, _CAPTION, "none"), 0)
-# Columns of the episodes table that exist without annotators; annotators fill all others.
-_BUILTIN_COLUMNS = frozenset(
-    {"episode_id", "format", "dataset", "version", "split", "key", "source", "content_hash", "instruction",
-     "instructions", "robot", "num_steps", "rate_hz", "rate_source", "duration_seconds", "num_cameras", "cameras",
-     "success", "success_source", "state_names", "action_names", "metadata", "duplicate_of", "ingested",
-     "source_stamp", "camera_stamps", "frame_pairing", "claimed_rate_hz", "measured_rate_hz", "rate_spread",
-     "clock_shift_seconds"}
-)  # fmt: skip
-_UNFILTERED_COLUMNS = ("cameras", "metadata")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,6 +311,7 @@ class ExportReport:
         task_source: What was to be the task of an episode.
         task_sources: Number of episodes by what their task is: "instruction", "caption", or "none" for NO_TASK; of
             spans also "segment", the text of their segment.
+        sides: Number of episodes by the split that they are written in; empty for formats without splits.
         path: The folder.
         copied_packets: Video frames copied without decoding, over all cameras.
         encoded_frames: Frames encoded again, over all cameras.
@@ -310,6 +323,7 @@ class ExportReport:
         reencoded: Number of videos and image sequences by the reason why they were encoded, which changes their pixels.
         failed: Episodes of the set that are not in the export.
         failures: The failures grouped by reason ("reason", "count", "example").
+        lacks: What the episodes lack for imitation learning ("no action: 12 of 28 episodes"), see `ares.imitation`.
         changed: What the export changed in clocks and signals of episodes, by reason; see
             `ares.export.retime.ClockChange` and `ares.contract.SetConverter`.
         unknown: What of the meaning of signals is not known, so that it may clash.
@@ -325,12 +339,14 @@ class ExportReport:
     tasks: int
     task_source: TaskSource = "instruction"
     task_sources: Mapping[str, int] = field(default_factory=dict)
+    sides: Mapping[str, int] = field(default_factory=dict)
     path: Path
     copied_packets: int = 0
     encoded_frames: int = 0
     copied_records: int = 0
     seconds: float
     left_out: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
     changed: tuple[dict[str, Json], ...] = ()
     unknown: tuple[str, ...] = ()
     segments: Mapping[str, Json] = field(default_factory=dict)
@@ -366,6 +382,7 @@ def make_export_report(
         seconds=seconds,
         failed=len(failures.members),
         failures=tuple(failures.tallies()) if failures.members else (),
+        lacks=failures.needs.lines(),
         **counts,
     )
 
@@ -462,16 +479,6 @@ def open_span_texts(stores: Stores, request: ExportRequest) -> SegmentReader | N
         id: producer for id, producer in stores.annotations.producers().items() if producer.fills_segments
     }
     return SegmentReader(stores, producers, request.released_states)
-
-
-MANIFEST_FILE = "manifest.json"
-# The only file that differs when the same set is exported again.
-TIMES_FILE = "manifest.times.json"
-EPISODES_FILE = "manifest.episodes.jsonl"
-# The rows of the table of its split for the contents of an export.
-SPLIT_FILE = "manifest.split.jsonl"
-# What people said of the episodes, a line for each answer; where people have said anything in the workspace.
-ANSWERS_FILE = "manifest.answers.jsonl"
 
 
 class ExportManifest(AbstractContextManager["ExportManifest"]):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ares.console import count_of
 from ares.contract import DatasetKey, read_contracts
+from ares.formats import INDEX_DTYPES, INFO_PATH
 from ares.store import batched, ids_filter, keep_newest_annotations, person_of
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ _TABLE_TEXT = (
 _COMMANDS = """\
 ```sh
 ares set lock {label} {file} --export THIS_FOLDER -w WORKSPACE
-ares set rebuild {file} --sources FOLDERS --export NEW_FOLDER -w NEW_WORKSPACE
+ares set rebuild {file} FOLDERS --export NEW_FOLDER -w NEW_WORKSPACE
 ```"""
 
 
@@ -157,11 +158,12 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
         for key, source in by_key.items()
     }
     name = manifest["set"]["name"]
-    label, hours = f"{name}@{manifest['set']['version']}", sum(source["seconds"] for source in sources) / 3600
+    label, seconds = f"{name}@{manifest['set']['version']}", sum(source["seconds"] for source in sources)
+    length = f"{seconds / 3600:.3g} hours" if seconds >= 3600 else f"{seconds / 60:.3g} minutes"
     sections = [
         "\n".join(("---", *_front_matter(sources, str(manifest["format"]), counts), "---")),
         f"# {label}",
-        f"{count_of(counts['episodes'], 'episode')}, {count_of(counts['frames'], 'step')}, {hours:.3g} hours, "
+        f"{count_of(counts['episodes'], 'episode')}, {count_of(counts['frames'], 'step')}, {length}, "
         f"{count_of(counts['tasks'], 'task')}, as {manifest['format']}; "
         f"exported by ARES {manifest['ares']}. `manifest.json` has all numbers and hashes.",
         "## Sources",
@@ -173,6 +175,7 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
             for source in sources
         ),
         *describe_licence_conflicts(licences),
+        *_describe_inputs(folder, manifest),
         *_describe_quality(manifest),
         "## What the export changed",
         *_describe_changes(manifest),
@@ -236,6 +239,21 @@ def describe_licence_conflicts(licences: Mapping[str, Sequence[str]]) -> Iterato
             yield f"**{', '.join(limited)}**: {meaning}."
 
 
+def _describe_inputs(folder: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Which signals and cameras of a LeRobot dataset a policy reads, and which it does not."""
+    if not str(manifest["format"]).startswith("lerobot"):
+        return
+    yield "## What a policy reads"
+    yield "A policy of LeRobot reads what is called `observation` or `action`, and no other column."
+    for entry in manifest["counts"]["datasets"]:
+        features = json.loads((folder / entry["path"] / INFO_PATH).read_text(encoding="utf-8"))["features"]
+        read = [name for name in features if name.startswith(("observation", "action"))]
+        others = [name for name in features if name not in read and name not in INDEX_DTYPES]
+        label = "" if entry["path"] == "." else f"{entry['path']}: "
+        more = f"; not read: {', '.join(others)}" if others else ""
+        yield f"{label}{', '.join(read) or 'nothing'}{more}."
+
+
 def _describe_quality(manifest: Mapping[str, Any]) -> Iterator[str]:
     """What people measured of the captions, grades, outcomes, and what checks found."""
     yield "## Captions and grades"
@@ -274,7 +292,8 @@ def _describe_changes(manifest: Mapping[str, Any]) -> Iterator[str]:
         f"`{name}`: {value}" for name, value in options.items() if value and name not in ("plan", "format")
     ]
     yield f"Options: {'; '.join(written)}."
-    lines = [f"- left out: {line}" for line in dict.fromkeys(counts["left_out"])]
+    lines = [f"- lacks: {line}" for line in counts.get("lacks", ())]
+    lines += [f"- left out: {line}" for line in dict.fromkeys(counts["left_out"])]
     for change in counts["changed"]:
         numbers = ", ".join(f"{name} {value}" for name, value in change.items() if name != "reason")
         lines.append(f"- changed: {change.get('reason', '')} ({numbers})")

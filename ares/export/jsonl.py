@@ -19,7 +19,6 @@ from ares.episode import Camera, Episode, Json, Span, Trajectory
 from ares.errors import AresError, RequestError
 from ares.export.base import (
     NO_TASKS,
-    TASK_COLUMNS,
     EpisodeTaskText,
     ExportFailures,
     ExportManifest,
@@ -28,9 +27,7 @@ from ares.export.base import (
     find_segment_producers,
     make_export_report,
     open_span_texts,
-    read_rows,
 )
-from ares.export.resume import staging_folder
 from ares.export.retime import cut_record, describe_part
 from ares.export.run import ExportBatch, ExportMember, ExportReader, member_tasks
 from ares.export.segments import (
@@ -40,6 +37,7 @@ from ares.export.segments import (
     SegmentReader,
     describe_segment,
 )
+from ares.export.staging import staging_folder
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -57,19 +55,19 @@ def export_jsonl(
     """
     if request.plan is not None:
         raise RequestError("jsonl has texts of the sources, which need no plan", "leave out --plan")
-    if request.trim is not None or request.weights or request.progress:
-        raise RequestError(
-            "jsonl has texts of the sources and no steps", "leave out trim, weights and progress"
-        )
+    if request.trim is not None or request.weights:
+        raise RequestError("jsonl has texts of the sources and no steps", "leave out trim and weights")
+    if request.signals is not None:
+        raise RequestError("jsonl has texts of the sources and no signals", "leave out --signals")
     if request.fps is not None:
         raise RequestError("jsonl has spans of the source and no steps", "leave out --fps")
     start = time.monotonic()
     with (
-        staging_folder(request.destination) as staged,
-        ExportManifest(staged.folder, reader.stores, request, "jsonl") as manifest,
+        staging_folder(request.destination) as folder,
+        ExportManifest(folder, reader.stores, request, "jsonl") as manifest,
     ):
-        failures = ExportFailures(staged.folder, request.strict, request.least_episodes)
-        with (staged.folder / SEGMENTS_FILE).open("w", encoding="utf-8") as file:
+        failures = ExportFailures(folder, request.strict, request.least_episodes)
+        with (folder / SEGMENTS_FILE).open("w", encoding="utf-8") as file:
             producers = find_segment_producers(reader.stores, request)
             segments = SegmentReader(reader.stores, producers, request.released_states)
             span_texts = open_span_texts(reader.stores, request)
@@ -114,9 +112,7 @@ def _write_batch(job: _JsonlExport, batch: ExportBatch, failures: ExportFailures
     annotations = job.stores.annotations.find_annotations(batch.ids)
     job.manifest.maker_ids.update(annotation.maker_id for annotation in annotations)
     texts = job.segments.read(batch.ids, annotations)
-    columns = [name for name in ("episode_id", *TASK_COLUMNS) if name in job.stores.tables.episodes.columns()]
-    rows = read_rows(job.stores, columns, batch.ids).to_pylist()
-    tasks = member_tasks(job.request, batch, rows, job.span_texts, annotations)
+    tasks = member_tasks(job.request, batch, job.stores, job.span_texts, annotations)
     for member in batch.members:
         id, (task, withheld) = member.episode.episode_id, tasks[member.name]
         episode_segments, trajectory = texts.get(id, EpisodeSegments()), batch.trajectories[id]

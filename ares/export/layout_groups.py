@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version as installed_version
 from itertools import compress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ares.console import count_of
-from ares.episode import DEPTH_CAMERAS, Episode, Json, Span, Trajectory
+from ares.episode import DEPTH_CAMERAS, SIGNAL_TYPES, Episode, Json, Span, Trajectory
 from ares.errors import AresError
 from ares.export.base import (
     NO_TASKS,
     PLAN_FILE,
-    PROGRESS,
     EpisodeTaskText,
     ExportFailures,
     ExportManifest,
@@ -27,11 +26,9 @@ from ares.export.base import (
     ExportRequest,
     annotator_values,
     find_segment_producers,
-    is_column_signal,
     make_export_report,
     open_span_texts,
 )
-from ares.export.resume import StagedExport, staging_folder
 from ares.export.retime import (
     ClockChanges,
     RetimedEpisode,
@@ -40,8 +37,17 @@ from ares.export.retime import (
     join_measured_rates,
     retime_episode,
 )
-from ares.export.run import ExportReader, member_tasks
-from ares.export.segments import EpisodeSegments, PlannedTexts, SegmentCounts, SegmentReader
+from ares.export.run import NO_SIDE, ExportReader, member_tasks
+from ares.export.segments import (
+    EpisodeSegments,
+    PlannedTexts,
+    SegmentCounts,
+    SegmentReader,
+    tasks_of_steps,
+)
+from ares.export.signal_columns import SignalColumn, join_columns, source_column
+from ares.export.staging import staging_folder
+from ares.imitation import find_needs
 
 # Fields of the sources' metadata that are counted and listed at most.
 _MOST_FIELDS, _LISTED_FIELDS = 1000, 24
@@ -98,6 +104,7 @@ class DatasetGroup:
         robots: Names of their robots.
         extra_signals: Signals besides state, action and reward, with the names of their dimensions, and the number
             of episodes that have them.
+        signal_columns: How the sources have each of them.
         metadata_fields: Fields of the sources' metadata, which the export has no place for.
         episodes_with_texts: Episodes with more than one instruction.
         camera_flags: Per camera and flag, the number of episodes.
@@ -119,6 +126,7 @@ class DatasetGroup:
     episodes_with_reward: int = 0
     robots: set[str] = field(default_factory=set)
     extra_signals: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
+    signal_columns: dict[str, set[SignalColumn]] = field(default_factory=dict)
     metadata_fields: set[str] = field(default_factory=set)
     episodes_with_texts: int = 0
     camera_flags: dict[str, Counter[str]] = field(default_factory=dict)
@@ -165,6 +173,14 @@ class DatasetGroup:
             if count == self.episodes
         }
 
+    @property
+    def common_columns(self) -> dict[str, SignalColumn]:
+        """How each of these is written: as in the source, or as float32 of its name where sources differ."""
+        return {
+            name: join_columns(self.signal_columns[name], name, len(names))
+            for name, names in self.common_signals.items()
+        }
+
     def left_out(self, signals: Collection[str] = (), has_robots: bool = False) -> list[str]:
         """Descriptions of the data that is in the source and not in the export; none where records are copied.
 
@@ -181,14 +197,23 @@ class DatasetGroup:
             lines.append(
                 f"reward of {name}: only {self.episodes_with_reward} of {count_of(self.episodes, 'episode')} have one"
             )
-        extra = {signal for signal, _ in self.extra_signals if not is_column_signal(signal)}
-        lines += [f"signal {signal} of {name}" for signal in sorted(extra - {*signals, PROGRESS})]
+        lines += [
+            f"signal {signal} of {name}{self._describe_share(signal)}"
+            for signal in sorted(self.signal_columns.keys() - set(signals))
+        ]
         lines += [
             f"depth of camera {camera} of {name}: {count_of(count, 'episode')} have it"
             for camera, count in sorted(self.depth_cameras.items())
             if camera not in self.copied_depth
         ]
         return lines + list(self._left_out_texts(has_robots))
+
+    def _describe_share(self, signal: str) -> str:
+        counts = [count for (name, _), count in self.extra_signals.items() if name == signal]
+        if sum(counts) < self.episodes:
+            return f": only {sum(counts)} of {count_of(self.episodes, 'episode')} have it"
+        differs = len(counts) > 1
+        return f": {'its dimensions differ between episodes' if differs else 'its name has another meaning there'}"
 
     def _left_out_texts(self, has_robots: bool) -> Iterator[str]:
         """What the source says of the episodes in words, and the export does not."""
@@ -212,7 +237,10 @@ class DatasetGroup:
         self.episodes_with_reward += trajectory.reward is not None
         self.robots.add(episode.robot)
         self.has_assumed_rate |= episode.rate_source == "assumed"
-        self.extra_signals.update((name, signal.names) for name, signal in trajectory.extra.items())
+        for name, signal in trajectory.extra.items():
+            self.extra_signals[name, signal.names] += 1
+            column = source_column(episode, name, signal)
+            self.signal_columns.setdefault(name, set()).add(column)
         self.episodes_with_texts += len(episode.instructions) > 1
         self.corrected_outcomes += "success" in episode.recorded
         depth = episode.metadata.get(DEPTH_CAMERAS)
@@ -221,7 +249,7 @@ class DatasetGroup:
         for name, video in ({} if retimed.is_cut else read_depth_videos(episode)).items():
             self.depth_videos.setdefault(name, []).append(video)
         if len(self.metadata_fields) < _MOST_FIELDS:
-            self.metadata_fields.update(episode.metadata)
+            self.metadata_fields.update(episode.metadata.keys() - {SIGNAL_TYPES})
         for camera in episode.cameras:
             self.camera_flags.setdefault(camera.name, Counter()).update(camera.flags)
             self.camera_roles.setdefault(camera.name, camera.role)
@@ -261,11 +289,18 @@ class ExportPlan:
         groups: One per dataset.
         folders: Folder of each group inside the export; "." when there is only one.
         group_numbers: For each member of the set, in its order, the number of its group, or NO_GROUP.
+        sides: For each of them the split that it is written in.
     """
 
     groups: list[DatasetGroup]
     folders: list[str]
     group_numbers: list[int]
+    sides: list[str]
+
+    def sides_of(self, number: int) -> list[str]:
+        """The splits of a group in the order in which they are written: "train" first, those without a side last."""
+        sides = set(compress(self.sides, (group == number for group in self.group_numbers)))
+        return sorted(sides, key=lambda side: (side == NO_SIDE, side != "train", side))
 
 
 # The folder of the dataset that the record of an episode is copied from, "" to rewrite it; of an episode as it is
@@ -279,30 +314,39 @@ def rewrite_every_episode(retimed: RetimedEpisode, reasons: Sequence[str]) -> st
 
 
 def plan_datasets(
+    request: ExportRequest,
     reader: ExportReader,
     failures: ExportFailures,
     clock: ExportRate,
     find_origin: FindOrigin,
     segments: SegmentReader | None,
+    span_texts: SegmentReader | None,
 ) -> ExportPlan:
     """Group the episodes of a set by layout; those that cannot be exported are added to the failures.
 
     Args:
+        request: Says what is to be the task.
         reader: Reads the set.
         failures: Where episodes are added that cannot be exported.
         clock: The rate to write.
         find_origin: Says of which dataset an episode's record is copied; such episodes are grouped by the dataset.
         segments: Reads the segments that are written; None where there are none.
+        span_texts: Reads the texts of spans; None where none is written.
 
     Raises:
         MediaError: No episode can be exported, or with `strict` one cannot.
+        RequestError: With `strict`, the episodes lack something for imitation learning.
     """
     groups: dict[tuple[ExportLayout | float, str], DatasetGroup] = {}
     numbers: dict[tuple[ExportLayout | float, str], int] = {}
     group_numbers: list[int] = []
+    sides: list[str] = []
     for batch in reader.member_batches(failures):
         number_by_name: dict[str, int] = {}
+        side_by_name = {name: reader.side_of(episode) for name, episode, _ in batch.members}
         planned = segments.plan(batch.ids) if segments else {}
+        annotations = reader.stores.annotations.find_annotations(batch.ids) if span_texts else ()
+        tasks = member_tasks(request, batch, reader.stores, span_texts, list(annotations))
         for name, episode, span in batch.members:
             trajectory = batch.trajectories[episode.episode_id]
             try:
@@ -318,9 +362,12 @@ def plan_datasets(
             key = (layout.rate_hz if origin else layout, origin)
             groups.setdefault(key, DatasetGroup(layout, origin)).add(retimed, trajectory, texts)
             number_by_name[name] = numbers.setdefault(key, len(numbers))
+            failures.needs.add(find_needs(retimed.episode, trajectory, tasks[name].task.text))
         group_numbers += [number_by_name.get(name, NO_GROUP) for name in batch.requested_ids]
+        sides += [sys.intern(side_by_name.get(name, "")) for name in batch.requested_ids]
     failures.check(len(group_numbers))
-    return ExportPlan(list(groups.values()), _folder_names(list(groups.values())), group_numbers)
+    datasets = list(groups.values())
+    return ExportPlan(datasets, _folder_names(datasets), group_numbers, sides)
 
 
 def episode_layout(episode: Episode) -> ExportLayout:
@@ -385,6 +432,7 @@ class ExportItem:
         texts: Its segments that are written.
         span: The part of the episode that is a member of the set; None for all of it.
         task_withheld: Why the text of the segment of the span is not the task, or "".
+        side: The split that it is written in.
     """
 
     retimed: RetimedEpisode
@@ -394,6 +442,7 @@ class ExportItem:
     texts: EpisodeSegments = field(default_factory=EpisodeSegments)
     span: Span | None = None
     task_withheld: str = ""
+    side: str = "train"
 
     @property
     def member(self) -> str:
@@ -403,12 +452,16 @@ class ExportItem:
 
 @dataclass(slots=True)
 class DatasetCounts:
-    """What has been written of one dataset, as `ExportReport` has it; `tasks` numbers texts in order of appearance."""
+    """What has been written of one dataset, as `ExportReport` has it; `tasks` numbers texts in order of appearance.
+
+    `sides` counts the episodes of each split, in the order in which they were written.
+    """
 
     episodes: int = 0
     frames: int = 0
     tasks: dict[str, int] = field(default_factory=dict)
     task_sources: Counter[str] = field(default_factory=lambda: Counter(NO_TASKS))
+    sides: Counter[str] = field(default_factory=Counter)
     copied_packets: int = 0
     encoded_frames: int = 0
     copied_records: int = 0
@@ -416,17 +469,20 @@ class DatasetCounts:
     left_out: Counter[str] = field(default_factory=Counter)
     segments: SegmentCounts = field(default_factory=SegmentCounts)
 
-    def add(self, item: ExportItem) -> int:
-        """Count an episode; returns the number of its task."""
-        number = self.tasks.setdefault(item.task.text, len(self.tasks))
+    def add(self, item: ExportItem) -> tuple[list[str], int | list[int]]:
+        """Count an episode; returns its tasks, and the number of its task, of each step where these differ."""
+        texts = tasks_of_steps(item.texts.segments, item.task.text, item.retimed)
+        tasks = list(dict.fromkeys(texts)) or [item.task.text]
+        by_text = {text: self.tasks.setdefault(text, len(self.tasks)) for text in tasks}
         self.task_sources[item.task.source] += 1
+        self.sides[item.side] += 1
         if item.texts.segments or item.texts.withheld:
             self.segments.add(item.texts)
         if item.task_withheld:
             self.segments.task_withheld[item.task_withheld] += 1
         self.episodes += 1
         self.frames += item.retimed.episode.num_steps
-        return number
+        return tasks, [by_text[text] for text in texts] or by_text[item.task.text]
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,7 +492,7 @@ class GroupedExport:
     request: ExportRequest
     clock: ExportRate
     reader: ExportReader
-    staged: StagedExport
+    root: Path
     manifest: ExportManifest
     failures: ExportFailures
     changes: ClockChanges
@@ -445,9 +501,14 @@ class GroupedExport:
     span_texts: SegmentReader | None
 
     def items(self, plan: ExportPlan, number: int) -> Iterator[ExportItem]:
-        """The episodes of one group, in the order of the set; one batch at a time is in memory."""
-        stores = self.reader.stores
-        members = compress(self.reader.members(), (group == number for group in plan.group_numbers))
+        """The episodes of one group, by side and in the order of the set; one batch at a time is in memory."""
+        for side in plan.sides_of(number):
+            assigned = zip(plan.group_numbers, plan.sides, strict=True)
+            yield from self._items_of_side(side, (pair == (number, side) for pair in assigned))
+
+    def _items_of_side(self, side: str, selected: Iterator[bool]) -> Iterator[ExportItem]:
+        """The members of the set that are selected, which have one side."""
+        stores, members = self.reader.stores, compress(self.reader.members(), selected)
         for batch in self.reader.member_batches(self.failures, members):
             annotations = stores.annotations.find_annotations(batch.ids)
             self.manifest.maker_ids.update(annotation.maker_id for annotation in annotations)
@@ -456,14 +517,13 @@ class GroupedExport:
                 from ares.export.merge_apply import rename_text_cameras
 
                 texts = rename_text_cameras(self.request.plan, batch.episodes, texts)
-            rows = annotator_values(stores, batch.ids)
-            tasks = member_tasks(self.request, batch, rows, self.span_texts, annotations)
-            values = dict(zip(batch.ids, rows, strict=True))
+            tasks = member_tasks(self.request, batch, stores, self.span_texts, annotations)
+            values = dict(zip(batch.ids, annotator_values(stores, batch.ids), strict=True))
             for name, episode, span in batch.members:
                 id, (task, withheld) = episode.episode_id, tasks[name]
                 retimed = retime_episode(episode, batch.trajectories[id], self.clock, span)
                 segments, reasons = texts.get(id, EpisodeSegments()), batch.reasons.get(id, ())
-                item = ExportItem(retimed, task, values[id], reasons, segments, span, withheld)
+                item = ExportItem(retimed, task, values[id], reasons, segments, span, withheld, side)
                 yield _make_span_item(item) if span else item
 
     def note_written(self, item: ExportItem, folder: str, number: int) -> None:
@@ -516,25 +576,21 @@ def export_groups(
 ) -> ExportReport:
     """Write a set in a format, one dataset after the other; see `Exporter` for what is raised."""
     start = time.monotonic()
-    stores, content = reader.stores, replace(request, destination=Path())
-    version = stores.tables.connection.newest_version("episodes").version
-    state = (format.name, content, installed_version("ares-curation"), stores.annotations.position(), version)
-    with staging_folder(request.destination, *state) as staged:
-        root = staged.folder
+    stores = reader.stores
+    with staging_folder(request.destination) as root:
         failures = ExportFailures(root, request.strict, request.least_episodes)
         clock = join_measured_rates(request.clock, reader)
         producers = find_segment_producers(stores, request) if format.has_segments else {}
         segments = SegmentReader(stores, producers, request.released_states) if producers else None
-        plan = plan_datasets(reader, failures, clock, format.find_origin, segments)
+        texts = open_span_texts(stores, request)
+        plan = plan_datasets(request, reader, failures, clock, format.find_origin, segments, texts)
         if format.folders is not None:
-            plan = ExportPlan(plan.groups, format.folders(plan), plan.group_numbers)
+            plan = replace(plan, folders=format.folders(plan))
         progress(plan.group_numbers.count(NO_GROUP))
         with ExportManifest(root, stores, request, format.name) as manifest:
             changes = ClockChanges(clock)
-            are_spans = request.set.num_spans is not None
-            texts = open_span_texts(stores, request) if are_spans else None
             export = GroupedExport(
-                request, clock, reader, staged, manifest, failures, changes, progress, segments, texts
+                request, clock, reader, root, manifest, failures, changes, progress, segments, texts
             )
             written = [format.write_dataset(export, plan, number) for number in range(len(plan.groups))]
             failures.check(len(plan.group_numbers))
@@ -560,9 +616,10 @@ def _make_export_report(
     seconds: float,
 ) -> ExportReport:
     texts = [f"{text}: {count_of(n, 'episode')}" for counts in written for text, n in counts.left_out.items()]
-    segments, sources = SegmentCounts(), Counter(NO_TASKS)
+    segments, sources, sides = SegmentCounts(), Counter(NO_TASKS), Counter[str]()
     for counts in written:
         sources.update(counts.task_sources)
+        sides.update(counts.sides)
         if export.segments or export.span_texts:
             segments.merge(counts.segments)
     notes = export.reader.notes
@@ -587,6 +644,7 @@ def _make_export_report(
         unknown=(*export.reader.conversion.unknown, *notes.unknown),
         segments=segments.to_json() if export.segments or export.span_texts else {},
         task_sources=dict(sources),
+        sides=dict(sides),
         reencoded=dict(sum((counts.reencoded for counts in written), Counter[str]())),
         **{name: sum(getattr(counts, name) for counts in written) for name in _SUMMED_COUNTS},
     )

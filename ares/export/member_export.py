@@ -13,18 +13,17 @@ from ares.errors import AresError, RequestError, StoreError, is_disk_full
 from ares.export.base import (
     NO_TASKS,
     PLAN_FILE,
-    TASK_COLUMNS,
     ExportFailures,
     ExportManifest,
     ExportReport,
     ExportRequest,
     make_export_report,
     open_span_texts,
-    read_rows,
 )
-from ares.export.resume import staging_folder
 from ares.export.retime import ClockChanges, describe_part, written_record
 from ares.export.run import ExportBatch, ExportMember, ExportReader, MemberTask, member_tasks
+from ares.export.staging import staging_folder
+from ares.imitation import find_needs
 from ares.registry import exporters, plugin_fault
 
 
@@ -72,19 +71,19 @@ def export_members(
         left_out: What of the episodes the format does not hold, for the report: "cameras".
     """
     started = time.monotonic()
-    if request.weights or request.progress:
-        raise RequestError(f"{request.format} writes no weights of steps", "leave out weights and progress")
+    if request.weights:
+        raise RequestError(f"{request.format} writes no weights of steps", "leave out weights")
     with (
-        staging_folder(request.destination) as staged,
-        ExportManifest(staged.folder, reader.stores, request, request.format) as manifest,
+        staging_folder(request.destination) as folder,
+        ExportManifest(folder, reader.stores, request, request.format) as manifest,
     ):
-        job = _MemberExport(request, reader, manifest, staged.folder, write)
+        job = _MemberExport(request, reader, manifest, folder, write)
         for batch in reader.member_batches(job.failures):
             job.write_batch(batch)
             progress(len(batch.requested_ids))
         job.failures.check(job.num_members)
         if request.plan is not None:
-            request.plan.write(staged.folder / PLAN_FILE)
+            request.plan.write(folder / PLAN_FILE)
         report = job.make_report(time.monotonic() - started, left_out)
         manifest.write(report)
     return report
@@ -114,9 +113,7 @@ class _MemberExport:
         """Write some members; those that cannot be written are added to the failures."""
         stores = self._reader.stores
         annotations = list(stores.annotations.find_annotations(batch.ids))
-        columns = [name for name in ("episode_id", *TASK_COLUMNS) if name in stores.tables.episodes.columns()]
-        rows = read_rows(stores, columns, batch.ids).to_pylist()
-        tasks = member_tasks(self._request, batch, rows, self._span_texts, annotations)
+        tasks = member_tasks(self._request, batch, stores, self._span_texts, annotations)
         self._manifest.maker_ids.update(annotation.maker_id for annotation in annotations)
         self.num_members += len(batch.requested_ids)
         for member in batch.members:
@@ -147,6 +144,7 @@ class _MemberExport:
         steps = len(trajectory.timestamps)
         part = describe_part(member.span, kept, steps) if member.span else None
         self._manifest.add(episode, ".", number, part)
+        self.failures.needs.add(find_needs(episode, trajectory, task.task.text))
         self._reader.conversion.count(batch.reasons.get(id, ()))
         self._frames += steps
         self._tasks.add(task.task.text)

@@ -17,7 +17,6 @@ from ares.export.base import (
     NO_TASKS,
     PLAN_FILE,
     SAMPLE_WEIGHT,
-    TASK_COLUMNS,
     EpisodeTaskText,
     ExportFailures,
     ExportManifest,
@@ -29,10 +28,11 @@ from ares.export.base import (
     open_span_texts,
     read_rows,
 )
-from ares.export.resume import staging_folder
 from ares.export.retime import ClockChanges, describe_part, written_record
 from ares.export.run import ExportBatch, ExportReader, MemberTask, member_tasks
 from ares.export.segments import SegmentCounts, SegmentReader, read_segments, segments_schema
+from ares.export.staging import staging_folder
+from ares.imitation import find_needs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,16 +74,16 @@ def export_parquet(
     """
     start = time.monotonic()
     with (
-        staging_folder(request.destination) as staged,
-        ExportManifest(staged.folder, reader.stores, request, "parquet") as manifest,
+        staging_folder(request.destination) as folder,
+        ExportManifest(folder, reader.stores, request, "parquet") as manifest,
     ):
         failures, written, num_members = (
-            ExportFailures(staged.folder, request.strict, request.least_episodes),
+            ExportFailures(folder, request.strict, request.least_episodes),
             _ParquetCounts(),
             0,
         )
         with ExitStack() as stack:
-            files = _ParquetFiles(stack, staged.folder, reader, bool(request.weights))
+            files = _ParquetFiles(stack, folder, reader, bool(request.weights))
             changes, span_texts = ClockChanges(request.clock), open_span_texts(reader.stores, request)
             job = _ParquetExport(request, reader, manifest, files, written, changes, span_texts)
             for batch in reader.member_batches(failures):
@@ -93,9 +93,9 @@ def export_parquet(
         failures.check(num_members)
         report = _make_export_report(job, failures, time.monotonic() - start)
         if request.plan is not None:
-            request.plan.write(staged.folder / PLAN_FILE)
+            request.plan.write(folder / PLAN_FILE)
         if reader.weights is not None:
-            reader.weights.write(staged.folder)
+            reader.weights.write(folder)
         manifest.write(report)
     return report
 
@@ -117,7 +117,6 @@ def _make_export_report(job: _ParquetExport, failures: ExportFailures, seconds: 
             *conversion.left_out,
             *notes.left_out,
             *job.files.left_out,
-            *(f"signal {name}" for name in sorted(written.extra_signals - {SAMPLE_WEIGHT})),
         ),
         datasets=({"path": ".", **counts},),
         segments=written.segments.to_json(),
@@ -134,7 +133,6 @@ class _ParquetCounts:
         frames: Steps.
         tasks: Task texts.
         task_sources: Where they come from.
-        extra_signals: Names of signals without a column.
         segments: Spans whose text is not their task.
         last_id: The last episode that was written, or of which a span was.
     """
@@ -142,7 +140,6 @@ class _ParquetCounts:
     frames: int = 0
     tasks: set[str] = field(default_factory=set)
     task_sources: Counter[str] = field(default_factory=lambda: Counter(NO_TASKS))
-    extra_signals: set[str] = field(default_factory=set)
     segments: SegmentCounts = field(default_factory=SegmentCounts)
     last_id: str = ""
 
@@ -223,7 +220,8 @@ def _write_batch(job: _ParquetExport, batch: ExportBatch, failures: ExportFailur
     stores = job.reader.stores
     annotations = stores.annotations.find_annotations(batch.ids)
     rows = read_rows(stores, job.files.columns, batch.ids)
-    parts = list(_written_parts(job, batch, failures, _tasks_by_name(job, batch, rows, annotations)))
+    tasks = member_tasks(job.request, batch, stores, job.span_texts, annotations)
+    parts = list(_written_parts(job, batch, failures, tasks))
     if not parts:
         return
     _write_rows(job, batch, parts, rows)
@@ -256,14 +254,6 @@ def _segment_table(job: _ParquetExport, batch: ExportBatch, ids: Sequence[str]) 
     return rows.set_column(number, field_, pa.array(cameras, field_.type))
 
 
-def _tasks_by_name(
-    job: _ParquetExport, batch: ExportBatch, rows: pa.Table, annotations: Sequence[Annotation]
-) -> dict[str, MemberTask]:
-    columns = [name for name in ("episode_id", *TASK_COLUMNS) if name in rows.column_names]
-    documents = rows.select(columns).to_pylist()
-    return member_tasks(job.request, batch, documents, job.span_texts, annotations)
-
-
 def _written_parts(
     job: _ParquetExport,
     batch: ExportBatch,
@@ -280,6 +270,7 @@ def _written_parts(
             continue
         stands_for_episode = span is None or span.stands_for_episode
         lacks_values = len(kept) < episode.num_steps and not stands_for_episode
+        failures.needs.add(find_needs(part, trajectory, tasks[name].task.text))
         named = replace(span, annotation_id="") if span and stands_for_episode else span
         yield _WrittenPart(named, part, trajectory, kept, lacks_values, *tasks[name])
 
@@ -320,7 +311,6 @@ def _write_rows(
         job.written.frames += steps_written
         job.written.tasks.add(part.task.text)
         job.written.task_sources[part.task.source] += 1
-        job.written.extra_signals.update(part.trajectory.extra)
 
 
 def _with_nulls(rows: pa.Table, name: str, is_null: Sequence[bool]) -> pa.Table:
@@ -350,12 +340,13 @@ def _open_writer(stack: ExitStack, path: Path, schema: pa.Schema) -> Any:
 
 
 def steps_schema() -> pa.Schema:
-    """Schema of steps.parquet: one row per step."""
+    """Schema of steps.parquet: one row per step, with the further signals by name."""
     import pyarrow as pa
 
     vector = pa.list_(pa.float32())
     fields = [("episode_id", pa.string()), ("step", pa.int64()), ("timestamp", pa.float64())]
-    return pa.schema([*fields, ("state", vector), ("action", vector), ("reward", pa.float32())])
+    fields += [("state", vector), ("action", vector), ("reward", pa.float32())]
+    return pa.schema([*fields, ("signals", pa.map_(pa.string(), vector))])
 
 
 def _episode_steps(episode: Episode, trajectory: Trajectory) -> pa.Table:
@@ -373,11 +364,27 @@ def _episode_steps(episode: Episode, trajectory: Trajectory) -> pa.Table:
         _signal_column(trajectory.state, count),
         _signal_column(trajectory.action, count),
         reward,
+        _further_signals(trajectory, count),
     ]
     table = pa.Table.from_arrays(columns, schema=steps_schema())
     if weights := trajectory.extra.get(SAMPLE_WEIGHT):
         table = table.append_column(SAMPLE_WEIGHT, pa.array(weights.values.ravel(), pa.float32()))
     return table
+
+
+def _further_signals(trajectory: Trajectory, count: int) -> pa.Array:
+    """The further signals of T steps as a column of T maps from name to list."""
+    import numpy as np
+    import pyarrow as pa
+
+    signals = {name: signal for name, signal in trajectory.extra.items() if name != SAMPLE_WEIGHT}
+    values = np.concatenate([np.empty((count, 0), np.float32), *(s.values for s in signals.values())], axis=1)
+    widths = [signal.values.shape[1] for signal in signals.values()]
+    ends = np.concatenate([[0], np.cumsum(np.tile(widths, count))]).astype(np.int32)
+    lists = pa.ListArray.from_arrays(pa.array(ends), pa.array(values.reshape(-1)))
+    names = pa.array(list(signals) * count, pa.string())
+    offsets = pa.array(np.arange(count + 1, dtype=np.int32) * len(signals))
+    return pa.MapArray.from_arrays(offsets, names, lists)
 
 
 def _signal_column(signal: Signal | None, count: int) -> pa.Array:

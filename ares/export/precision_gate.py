@@ -89,7 +89,8 @@ def _find_measured(
     """The episodes of measured captions in the datasets of some episodes; errors are those of the gate."""
     refusals, measured = list[str](), set[str]()
     for dataset in sorted(_list_datasets(stores, ids)):
-        if dataset not in measurements.populations:
+        population = measurements.populations.get(dataset)
+        if population is None or not population.makers.judge:
             refusals.append(f"{dataset}: no accepted captions")
             continue
         share, drawing = measurements.read(dataset)

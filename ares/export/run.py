@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from ares.annotation import short_hash
 from ares.console import count_of, write_stderr
 from ares.contract import SetConverter, find_contracts_of_episodes, parse_conversions
-from ares.curation import EXPORTS, Sets
-from ares.episode import Episode, Json, Span, Trajectory
+from ares.curation import EXPORTS, Sets, carried_split
+from ares.episode import DEPTH_CAMERAS, MISSING_CAMERAS, Episode, Json, Span, Trajectory
 from ares.errors import AresError, PluginError, RequestError, StoreError
 from ares.export.base import (
     FAILURES_FILE,
+    EXPORT_SIGNALS,
+    MANIFEST_FILE,
+    RLDS_SIGNALS,
+    TASK_COLUMNS,
     EpisodeTaskText,
     ExportFailures,
     ExportReport,
     ExportRequest,
     episode_task,
+    read_rows,
 )
+from ares.export.remote_folder import local_destination
 from ares.export.segments import SegmentReader, SpanText
+from ares.export.staging import finish_export
 from ares.export.unchanged import (
     check_link_folder,
     hash_state,
@@ -48,6 +57,8 @@ if TYPE_CHECKING:
 
 # Episodes read at once: few enough that their signals fit in memory, enough to keep table queries rare.
 BATCH_EPISODES = 128
+# The split of what has no side in a set that was split: it may join two sides.
+NO_SIDE = "no_side"
 
 
 class ExportMember(NamedTuple):
@@ -111,7 +122,7 @@ class MemberTask(NamedTuple):
 def member_tasks(
     request: ExportRequest,
     batch: ExportBatch,
-    rows: Sequence[Mapping[str, Json]],
+    stores: Stores,
     span_texts: SegmentReader | None,
     annotations: Sequence[Annotation],
 ) -> dict[str, MemberTask]:
@@ -120,10 +131,12 @@ def member_tasks(
     Args:
         request: Says what is to be the task.
         batch: The members.
-        rows: TASK_COLUMNS of their episodes, in the same order.
+        stores: Stores of the workspace.
         span_texts: Reads the texts of spans; None where none is written.
         annotations: All annotations of their episodes.
     """
+    columns = [name for name in ("episode_id", *TASK_COLUMNS) if name in stores.tables.episodes.columns()]
+    rows = read_rows(stores, columns, batch.ids).to_pylist()
     by_id = {
         episode.episode_id: episode_task(episode, row, request.task, takes_refuted=request.refuted)
         for episode, row in zip(batch.episodes, rows, strict=True)
@@ -150,6 +163,62 @@ NO_NOTES = ReadingNotes()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ReadParts:
+    """What of the episodes is written.
+
+    Attributes:
+        signals: Names of further signals; None for all.
+        dropped_cameras: Cameras that are left out.
+        kept_signals: Signals that are written whatever is named.
+        seen_signals: Names of the signals that were there.
+        seen_cameras: Names of the cameras that were.
+    """
+
+    signals: Sequence[str] | None = None
+    dropped_cameras: Sequence[str] = ()
+    kept_signals: Collection[str] = ()
+    seen_signals: set[str] = field(default_factory=set)
+    seen_cameras: set[str] = field(default_factory=set)
+
+    def narrow_episode(self, episode: Episode) -> Episode:
+        """The episode without the cameras that are left out, also where it lacks them or has depth of them."""
+        if not self.dropped_cameras:
+            return episode
+        metadata, missing = dict(episode.metadata), episode.metadata.get(MISSING_CAMERAS)
+        depth = metadata.get(DEPTH_CAMERAS)
+        missing_names = [str(name) for name in missing] if isinstance(missing, list) else []
+        depth_cameras = depth if isinstance(depth, Mapping) else {}
+        self.seen_cameras.update(missing_names, depth_cameras, (camera.name for camera in episode.cameras))
+        dropped = self.dropped_cameras
+        if missing_names:
+            metadata[MISSING_CAMERAS] = [name for name in missing_names if name not in dropped]
+        if depth_cameras:
+            metadata[DEPTH_CAMERAS] = {
+                name: depth_cameras[name] for name in depth_cameras if name not in dropped
+            }
+        cameras = tuple(camera for camera in episode.cameras if camera.name not in dropped)
+        return replace(episode, cameras=cameras, metadata=metadata)
+
+    def narrow_signals(self, trajectory: Trajectory) -> Trajectory:
+        """The signals without the further ones that are not named."""
+        if self.signals is None:
+            return trajectory
+        self.seen_signals.update(trajectory.extra)
+        kept = {*self.signals, *self.kept_signals}
+        extra = {name: signal for name, signal in trajectory.extra.items() if name in kept}
+        return replace(trajectory, extra=extra)
+
+    def require_known(self) -> None:
+        """Check the names once every episode was seen. Raises RequestError for one that no episode has."""
+        named = ((self.signals or (), self.seen_signals), (self.dropped_cameras, self.seen_cameras))
+        for names, seen in named:
+            for name in names:
+                if name not in seen:
+                    known = ", ".join(sorted(seen)) or "none"
+                    raise RequestError(f"no episode of the set has {name!r}", f"there are: {known}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ExportReader:
     """Reads the episodes of a set as they are to be written: with their signals converted.
 
@@ -163,6 +232,8 @@ class ExportReader:
         notes: What trim and weights say of the episodes.
         num_parts: How many members there are where a trim makes them of the episodes; None for those of the set.
         num_incomplete: Members that are not read, as their episodes are incomplete.
+        sides: Side by content hash and by id of the episode, where the set was split.
+        parts: What of the episodes is read.
     """
 
     stores: Stores
@@ -174,6 +245,14 @@ class ExportReader:
     notes: ReadingNotes = NO_NOTES
     num_parts: int | None = None
     num_incomplete: int = 0
+    sides: Mapping[str, str] = field(default_factory=dict)
+    parts: ReadParts = field(default_factory=ReadParts)
+
+    def side_of(self, episode: Episode) -> str:
+        """The split that an episode is written in: its side in the split of the set, else the split of its source."""
+        if not self.sides:
+            return episode.split or "train"
+        return self.sides.get(episode.content_hash) or self.sides.get(episode.episode_id, NO_SIDE)
 
     def member_batches(
         self, failures: ExportFailures, members: Iterable[str] | None = None
@@ -184,7 +263,7 @@ class ExportReader:
             failures: Where members are added whose episode the workspace no longer has, or that cannot be converted.
             members: Episode ids, or lines of spans; None for all of the set.
         """
-        remaining = iter(self.members() if members is None else members)
+        remaining, has_read = iter(self.members() if members is None else members), False
         while requested := list(islice(remaining, BATCH_EPISODES)):
             spans = tuple(map(Span.parse, requested)) if self.are_spans else ()
             ids = list(dict.fromkeys(span.episode_id for span in spans)) if self.are_spans else requested
@@ -198,7 +277,10 @@ class ExportReader:
             for name in requested if errors else ():
                 if error := errors.get(name.partition(" ")[0]):
                     failures.add(name, error)
+            has_read |= bool(episodes)
             yield converted
+        if members is None and has_read:
+            self.parts.require_known()
 
     def _read_episodes(
         self, ids: Sequence[str]
@@ -213,7 +295,8 @@ class ExportReader:
         errors: dict[str, AresError] = {
             id: _removed_error() if id in removed else _absent_error() for id in absent
         }
-        return [by_id[id] for id in ids if id in stored_ids], trajectories, errors
+        episodes = [self.parts.narrow_episode(by_id[id]) for id in ids if id in stored_ids]
+        return episodes, {id: self.parts.narrow_signals(trajectories[id]) for id in stored_ids}, errors
 
 
 def _converted_batch(
@@ -272,6 +355,8 @@ def export_set(
     stores: Stores,
     progress: Callable[[int], None],
     conversion: SetConverter | MergeConverter | None = None,
+    *,
+    quiet: bool = True,
 ) -> ExportReport:
     """Write a set into a new folder.
 
@@ -280,6 +365,7 @@ def export_set(
         stores: Stores of the workspace.
         progress: Called with a number of episodes whenever some are finished.
         conversion: What to do with the signals; None for the conversions that the request names.
+        quiet: Show no progress of an upload.
 
     Raises:
         RequestError: There is no such format, the destination is not empty, a conversion cannot be made, or the least
@@ -287,10 +373,26 @@ def export_set(
         ClashError: Signals of the set mean different things, and no conversion is named for them.
         PluginError: The exporter cannot be imported, or fails.
         MediaError: No episode can be exported, or with `strict` one cannot.
-        StoreError: The disk is full.
+        StoreError: The disk is full, or a URL cannot be written.
     """
+    with local_destination(request, stores, quiet) as local:
+        report = _export_locally(local, stores, progress, conversion)
+        failures = local.destination / FAILURES_FILE
+        lines = failures.read_text(encoding="utf-8").splitlines() if failures.is_file() else []
+    _remember_export(request, stores, report, [json.loads(line) for line in lines])
+    if local is not request:
+        report = replace(report, path=request.destination, unchanged_since="")
+    return report
+
+
+def _export_locally(
+    request: ExportRequest,
+    stores: Stores,
+    progress: Callable[[int], None],
+    conversion: SetConverter | MergeConverter | None,
+) -> ExportReport:
+    """Write a set into a new local folder, or link what an earlier export has. Raises as `export_set`."""
     exporter: Exporter = exporters.get(request.format)
-    label = exporters.label(request.format)
     if request.min_precision is not None:
         from ares.export.precision_gate import refuse_unmeasured
 
@@ -300,12 +402,26 @@ def export_set(
     if request.min_kept is not None:
         request = _ask_for_kept_episodes(request, stores, reader.num_incomplete)
     state = hash_state(request, stores)
-    if request.link_dest is not None:
-        check_link_folder(request.link_dest)
-        if repeated := repeat_export(request, request.link_dest, state):
-            progress(request.set.num_members)
-            _record_export(request, stores, repeated, state)
-            return repeated
+    is_written = (request.destination / MANIFEST_FILE).is_file()
+    earlier = request.destination if is_written else request.link_dest
+    report = None
+    if earlier is not None:
+        check_link_folder(earlier)
+        report = repeat_export(request, earlier, state)
+    if report is None:
+        report = _write_export(exporter, request, reader, progress)
+        note_state(request.destination, state)
+    else:
+        progress(request.set.num_members)
+    finish_export(request.destination)
+    return report
+
+
+def _write_export(
+    exporter: Exporter, request: ExportRequest, reader: ExportReader, progress: Callable[[int], None]
+) -> ExportReport:
+    """What the exporter of a format has written, which must account for the whole set. Raises as `export_set`."""
+    label = exporters.label(request.format)
     if reader.num_parts:
         progress = _count_parts(progress, request.set.num_members, reader.num_parts)
     with plugin_faults(label):
@@ -324,7 +440,6 @@ def export_set(
         raise PluginError(f"{label} reports what it has not written", detail)
     if request.link_dest is not None:
         link_equal_files(request.destination, request.link_dest)
-    _record_export(request, stores, report, state)
     return report
 
 
@@ -369,13 +484,12 @@ def _find_last_export(stores: Stores, set_name: str) -> Mapping[str, Any]:
     return max(of_set, key=lambda item: int(item.get("number", 0)), default={})
 
 
-def _record_export(request: ExportRequest, stores: Stores, report: ExportReport, state: str) -> None:
-    """Let the workspace know of an export, so that a purge can name it; what cannot be written is told."""
-    note_state(request.destination, state)
-    folder, key = str(request.destination.expanduser().resolve()), request.set.frozen_key
-    failures = request.destination / FAILURES_FILE
-    lines = failures.read_text(encoding="utf-8").splitlines() if failures.is_file() else []
-    failed = [json.loads(line) for line in lines]
+def _remember_export(
+    request: ExportRequest, stores: Stores, report: ExportReport, failed: Sequence[Mapping[str, Json]]
+) -> None:
+    """Write a document of an export to the log, so that a purge can name it; what cannot be written is told."""
+    destination, key = request.destination, request.set.frozen_key
+    folder = str(destination.expanduser().resolve() if isinstance(destination, Path) else destination)
     document: Json = {
         "set": request.set.label,
         # It grows with each export of the set, whatever the clock says.
@@ -399,14 +513,25 @@ def open_reader(
     """Reads the set of a request; arguments and errors are those of `export_set`."""
     members, convert = partial(Sets(stores.annotations).members, request.set), conversion
     if convert is None:
-        contracts = find_contracts_of_episodes(stores, Sets(stores.annotations).ids(request.set))
+        contracts = find_contracts_of_episodes(stores, Sets(stores.annotations).ids(request.set), True)
         if request.plan is not None:
             from ares.export.merge_apply import MergeConverter
 
             convert = MergeConverter(request.plan, contracts, request.convert)
         else:
             convert = SetConverter(contracts, parse_conversions(request.convert) if request.convert else ())
-    reader = ExportReader(stores, request.set, convert, members, request.set.num_spans is not None)
+    drawn = carried_split(stores.annotations, request.set)
+    kept = {*EXPORT_SIGNALS, *(RLDS_SIGNALS if request.format == "rlds" else ())}
+    sides = {key: row.side for row in drawn for key in (row.episode_id, row.content_hash)}
+    reader = ExportReader(
+        stores,
+        request.set,
+        convert,
+        members,
+        request.set.num_spans is not None,
+        sides=sides,
+        parts=ReadParts(request.signals, request.drop_cameras, kept),
+    )
     if request.trim is not None:
         from ares.export.trim import TrimmedMembers
 
@@ -414,7 +539,7 @@ def open_reader(
         notes, count = ReadingNotes(*trimmed.notes()), trimmed.num_parts
         reader = replace(reader, members=trimmed, are_spans=True, notes=notes, num_parts=count)
     reader = _note_corrections(_without_incomplete(reader))
-    if request.weights or request.progress:
+    if request.weights:
         reader = _with_weights(reader, request)
     return reader
 
@@ -436,10 +561,16 @@ def _without_incomplete(reader: ExportReader) -> ExportReader:
         return (name for name in reader.members() if name.partition(" ")[0] not in incomplete)
 
     count = sum(1 for _ in reader.members()) - sum(1 for _ in read_members())
-    remedy = "`ares failures list --annotator incomplete` says what is missing, and `accept` exports them as they are"
+    remedy = (
+        "`ares failures list --annotator incomplete{0}` says what is missing,"
+        " `ares failures accept --annotator incomplete{0}` exports them as they are"
+    )
     if next(read_members(), None) is None:
-        raise RequestError(f"all {count_of(len(incomplete), 'episode')} of the set are incomplete", remedy)
-    line = f"{count_of(len(incomplete), 'incomplete episode')}: {remedy}"
+        where = f" -w {shlex.quote(str(reader.stores.folder))}"
+        reason = f"all {count_of(len(incomplete), 'episode')} of the set are incomplete"
+        raise RequestError(reason, remedy.format(where))
+    # The line goes into the export, which is the same wherever the workspace lies.
+    line = f"{count_of(len(incomplete), 'incomplete episode')}: {remedy.format('')}"
     notes = reader.notes._replace(left_out=(line, *reader.notes.left_out))
     return replace(reader, members=read_members, notes=notes, num_incomplete=count)
 
@@ -470,14 +601,10 @@ def _note_corrections(reader: ExportReader) -> ExportReader:
 
 
 def _with_weights(reader: ExportReader, request: ExportRequest) -> ExportReader:
-    """The reader with the weights, and the progress, of a request."""
+    """The reader with the weights of a request."""
     from ares.export.weights import SampleWeights
 
-    if request.progress and request.format != "lerobot":
-        raise RequestError(
-            "progress is for rabc of lerobot", f"got the format {request.format!r}, not lerobot"
-        )
-    weights = SampleWeights(reader.stores, reader.members, request.weights, request.progress)
+    weights = SampleWeights(reader.stores, reader.members, request.weights)
     (changed, left_out, unknown), more = reader.notes, ReadingNotes(*weights.notes())
     notes = ReadingNotes(changed + more.changed, left_out + more.left_out, unknown + more.unknown)
     return replace(reader, weights=weights, notes=notes)

@@ -29,6 +29,8 @@ NO_SEGMENTS = "none"
 SEGMENT_CHOICES: tuple[str, ...] = (NO_SEGMENTS, *(name for name in WITHHELD if name != "refuted"))
 # The style of a text that names none.
 SUBTASK = "subtask"
+# The style of the tasks of a source in which a step has another task than the one before.
+TASK = "task"
 # Origins of a text that needs no grade.
 PERSON, SOURCE = "person", "source"
 _NO_TEXT = "no text"
@@ -43,6 +45,14 @@ _ROW_COLUMNS = (
     "camera",
     "text",
 )
+# What a track cannot hold of a segment.
+ENDS_EARLY = "ends before the next start"
+OVERLAPS = "overlaps another of its style"
+SECOND_ARM = "a second arm at the same time"
+# Texts of people come first, then those of sources, then those of models.
+_RANKS = {PERSON: 0, SOURCE: 1}
+# Seconds by which ends and starts of neighbours may differ.
+_ROUNDING = 1e-3
 
 
 def check_segment_choices(names: Sequence[str]) -> tuple[str, ...]:
@@ -434,16 +444,6 @@ def read_segments(stores: Stores, schema: pa.Schema, ids: Sequence[str]) -> pa.T
     return rows.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names]))
 
 
-# What a track cannot hold of a segment.
-ENDS_EARLY = "ends before the next start"
-OVERLAPS = "overlaps another of its style"
-SECOND_ARM = "a second arm at the same time"
-# Texts of people come first, then those of sources, then those of models.
-_RANKS = {PERSON: 0, SOURCE: 1}
-# Seconds by which ends and starts of neighbours may differ.
-_ROUNDING = 1e-3
-
-
 class WrittenSteps(Protocol):
     """The steps of an episode that an export writes, as far as segments need them: a `RetimedEpisode`."""
 
@@ -568,6 +568,14 @@ class TrackArrangement:
                 ends_early = segment.stop_seconds < following - tolerance
             if ends_early:
                 self.lacks[segment.annotation_id] = ENDS_EARLY
+
+
+def tasks_of_steps(segments: Sequence[ExportSegment], task: str, retimed: WrittenSteps) -> list[str]:
+    """(N,) the task of each written step, by the tasks of the source; [] where its task is another or the only one."""
+    tasks = [segment for segment in segments if segment.style == TASK and segment.state == SOURCE]
+    if task not in {segment.text for segment in tasks}:
+        return []
+    return [text or task for text in TrackArrangement(tasks, retimed).texts_of_steps(TASK)]
 
 
 def subtasks_of_steps(segments: Sequence[ExportSegment], retimed: WrittenSteps) -> list[str]:

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 from ares.clock import time_tolerance
 from ares.console import count_of
 from ares.curation import Sets
-from ares.episode import TRIMMED, Episode, Json, Span, Trajectory
+from ares.episode import INTERVENTION, TRIMMED, Episode, Json, Span, Trajectory
 from ares.errors import RequestError
 from ares.input import is_table, read_valid_rows
 from ares.signals import find_runs
@@ -47,29 +47,34 @@ _SAMPLE_EPISODES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimRequest:
-    """Which parts of each episode an export keeps: one of the two.
+    """Which parts of each episode an export keeps: one of the three.
 
     Attributes:
         idle_seconds: Still starts and ends are cut but for so many seconds.
         keep_spans: A table of the parts to keep with the columns episode_id, start_seconds and stop_seconds; an episode
             without any is left out.
+        interventions: "only" keeps the steps at which a person intervened, "without" all others.
 
     Raises:
-        RequestError: Neither or both are given, or the seconds are negative or no number.
+        RequestError: None or several are given, or the seconds are negative or no number.
     """
 
     idle_seconds: float | None = None
     keep_spans: str = ""
+    interventions: str = ""
 
     def __post_init__(self) -> None:
         idle = self.idle_seconds
         if idle is not None and not (math.isfinite(idle) and idle >= 0):
             raise RequestError("stillness that is kept is 0 s or more", f"got {idle} s")
-        if (idle is None) == (not self.keep_spans.strip()):
-            options = "both" if self.keep_spans.strip() else "neither"
+        options = (idle is not None, bool(self.keep_spans.strip()), bool(self.interventions))
+        if sum(options) != 1:
             raise RequestError(
-                "a trim cuts still ends, or keeps spans", f"got {options} of idle_seconds and keep_spans"
+                "a trim cuts still ends, keeps spans, or goes by interventions",
+                f"got {sum(options)} of idle_seconds, keep_spans and interventions",
             )
+        if self.interventions not in ("", "only", "without"):
+            raise RequestError("interventions are 'only' or 'without'", f"got {self.interventions!r}")
         if self.keep_spans and not is_table(self.keep_spans):
             detail = f"{self.keep_spans!r} is no table; a set of spans is exported by its own name"
             raise RequestError("the spans to keep are a CSV, JSONL or Parquet file", detail)
@@ -77,6 +82,8 @@ class TrimRequest:
     def __str__(self) -> str:
         if self.idle_seconds is not None:
             return f"starts and ends that stand still longer than {self.idle_seconds:g} s"
+        if self.interventions:
+            return "interventions" if self.interventions == "without" else "what is no intervention"
         return f"what is not in the spans of {self.keep_spans}"
 
 
@@ -258,6 +265,9 @@ class _EpisodeCutter:
         if stamps is None:
             self._counts.unknown["their timestamps do not increase, so that they are kept whole"] += 1
             stamps = np.arange(episode.num_steps) / episode.rate_hz
+        elif self._trim.interventions:
+            masks = [self._steps_by_intervention(episode, trajectory)]
+            why = "" if masks[0].any() else f"cut were {self._trim}"
         elif spans is None:
             masks = [self._moving_steps(episode, trajectory)]
             why = "" if masks[0].any() else "it stands still from start to end"
@@ -273,7 +283,8 @@ class _EpisodeCutter:
         self._counts.short += len(runs) - len(parts)
         self._count(episode, trajectory, parts, why)
         # One part without still ends is the episode; a part that a person names is none.
-        annotation_id = TRIMMED if len(parts) == 1 and spans is None else ""
+        is_whole = len(parts) == 1 and spans is None and not self._trim.interventions
+        annotation_id = TRIMMED if is_whole else ""
         return [_make_span(episode, stamps, part, annotation_id) for part in parts]
 
     def _count(self, episode: Episode, trajectory: Trajectory, parts: Sequence[range], why: str) -> None:
@@ -296,6 +307,15 @@ class _EpisodeCutter:
             counts.lost_rewards += any(
                 bool((signal[is_cut] != 0).any()) for signal in signals if signal is not None
             )
+
+    def _steps_by_intervention(self, episode: Episode, trajectory: Trajectory) -> NDArray[np.bool_]:
+        """(T,) whether a step is kept; an episode that says nothing of interventions has none."""
+        import numpy as np
+
+        signal = trajectory.extra.get(INTERVENTION)
+        steps = np.zeros(episode.num_steps, np.bool_) if signal is None else signal.values[:, 0] > 0
+        kept: NDArray[np.bool_] = steps if self._trim.interventions == "only" else ~steps
+        return kept
 
     def _moving_steps(self, episode: Episode, trajectory: Trajectory) -> NDArray[np.bool_]:
         """(T,) whether a step is not of a still start or end."""

@@ -20,7 +20,7 @@ from ares.curation import carried_split
 from ares.errors import RequestError
 from ares.export.base import MANIFEST_FILE, TIMES_FILE, ExportReport, ExportRequest
 from ares.export.dataset_card import CARD_FILE, write_dataset_card
-from ares.export.resume import staging_folder
+from ares.export.staging import MARKER, staging_folder
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -42,8 +42,10 @@ def hash_state(request: ExportRequest, stores: Stores) -> str:
     members = (request.set.name, request.set.ids_hash, request.set.num_members)
     content = replace(request, destination=Path())
     split = [row.to_json() for row in carried_split(stores.annotations, request.set)]
-    state = (request.format, members, content.options, request.files_hash, split, version("ares-curation"))
-    return hashlib.sha256(repr((*state, stores.annotations.position(), episodes)).encode()).hexdigest()
+    plan = request.plan.model_dump_json() if request.plan else ""
+    requested = (request.format, members, content.options, plan, request.files_hash)
+    state = (*requested, split, version("ares-curation"), stores.annotations.position(), episodes)
+    return hashlib.sha256(repr(state).encode()).hexdigest()
 
 
 def note_state(folder: Path, state: str) -> None:
@@ -56,8 +58,12 @@ def note_state(folder: Path, state: str) -> None:
 def _write_json(path: Path, document: Mapping[str, Any]) -> None:
     partial = path.with_name(f"{path.name}.tmp")
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
-    partial.write_text(text + "\n", encoding="utf-8")
-    partial.replace(path)
+    try:
+        partial.write_text(text + "\n", encoding="utf-8")
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def _hash_files(folder: Path) -> str:
@@ -70,12 +76,12 @@ def _hash_files(folder: Path) -> str:
 
 
 def _list_files(folder: Path) -> Iterator[Path]:
-    varying = {folder / name for name in (MANIFEST_FILE, TIMES_FILE, CARD_FILE)}
+    varying = {folder / name for name in (MANIFEST_FILE, TIMES_FILE, CARD_FILE, MARKER)}
     yield from sorted(path for path in folder.rglob("*") if path.is_file() and path not in varying)
 
 
 def repeat_export(request: ExportRequest, earlier: Path, state: str) -> ExportReport | None:
-    """Write an export that has all that an earlier one has: its files are linked.
+    """Write an export that has all that an earlier one has: its files are linked, unless it is that one.
 
     Args:
         request: The export.
@@ -96,26 +102,32 @@ def repeat_export(request: ExportRequest, earlier: Path, state: str) -> ExportRe
         )
     except (OSError, ValueError) as error:
         raise RequestError("the export to link to cannot be read", f"{earlier}: {error}") from None
-    if times.get("state") != state or document["counts"]["failed"] or times["files"] != _hash_files(earlier):
+    if times.get("state") != state or times["files"] != _hash_files(earlier):
         return None
-    selection = request.set.to_json()
-    with staging_folder(request.destination, "unchanged", state) as staged:
-        for path in _list_files(earlier):
-            _link_file(path, staged.folder / path.relative_to(earlier))
-        document["set"] = {
-            name: value for name, value in selection.items() if name not in ("created", "person")
-        }
-        write_dataset_card(staged.folder, document)
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        _write_json(staged.folder / TIMES_FILE, {"created": now, "set_created": selection["created"]})
-        _write_json(staged.folder / MANIFEST_FILE, document)
-    return ExportReport(
+    report = ExportReport(
         **{**document["counts"], "left_out": tuple(document["counts"]["left_out"])},
         set=request.set.label,
         path=request.destination,
         seconds=time.monotonic() - started,
         unchanged_since=str(earlier),
     )
+    if earlier == request.destination.resolve():
+        return report
+    if report.failed:
+        return None
+    selection = request.set.to_json()
+    with staging_folder(request.destination) as folder:
+        for path in _list_files(earlier):
+            _link_file(path, folder / path.relative_to(earlier))
+        document["set"] = {
+            name: value for name, value in selection.items() if name not in ("created", "person")
+        }
+        write_dataset_card(folder, document)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        _write_json(folder / TIMES_FILE, {"created": now, "set_created": selection["created"]})
+        _write_json(folder / MANIFEST_FILE, document)
+        note_state(folder, state)
+    return report
 
 
 def link_equal_files(folder: Path, earlier: Path) -> None:

@@ -67,7 +67,6 @@ if TYPE_CHECKING:
         encode_tfrecord as encode_tfrecord,
         read_record as read_record,
         scan_record_file as scan_record_file,
-        write_tfrecords as write_tfrecords,
     )
 
 __getattr__ = lazy_exports(__name__)

@@ -17,6 +17,64 @@ if TYPE_CHECKING:
 
 
 ROSBAG2_METADATA = "metadata.yaml"
+ZIP_SUFFIX = ".zarr.zip"
+_GROUP_FILES = frozenset({".zgroup", "zarr.json", ".zmetadata"})
+_METADATA_FILES = frozenset({*_GROUP_FILES, ".zarray", ".zattrs"})
+# The versions that are written.
+VERSION = "v3.0"
+V21_VERSION = "v2.1"
+# Files in a chunk folder.
+CHUNK_FILES = 1000
+META_FOLDER = "meta"
+INFO_PATH = "meta/info.json"
+STATS_PATH = "meta/stats.json"
+TASKS_PATH = "meta/tasks.parquet"
+MODALITY_PATH = "meta/modality.json"
+# What ARES writes beside the columns of texts: every segment with its author, its exact span and its grade.
+SEGMENTS_PATH = "meta/ares_segments.parquet"
+# v2.0 and v2.1 list episodes and tasks as JSON lines.
+EPISODE_LINES_PATH = "meta/episodes.jsonl"
+TASK_LINES_PATH = "meta/tasks.jsonl"
+# v2.1 has the statistics of each episode as JSON lines.
+EPISODE_STATS_PATH = "meta/episodes_stats.jsonl"
+# One file per episode and camera (v2.0, v2.1).
+V2_DATA_PATH = "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet"
+V2_VIDEO_PATH = "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4"
+# Files shared by many episodes (v3.0).
+EPISODES_FOLDER = "meta/episodes"
+V3_EPISODES_PATH = "meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+V3_DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+V3_VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+STATE_KEY = "observation.state"
+ACTION_KEY = "action"
+REWARD_KEY = "next.reward"
+# Type of each column that numbers the rows of every dataset, in the order of its columns.
+INDEX_DTYPES = {
+    "timestamp": "float32",
+    "frame_index": "int64",
+    "episode_index": "int64",
+    "index": "int64",
+    "task_index": "int64",
+}
+# Columns of the episodes files (v3.0): chunk and number of the data file and of the episodes file, and the rows.
+DATA_FILE_COLUMNS = ("data/chunk_index", "data/file_index")
+EPISODES_FILE_COLUMNS = ("meta/episodes/chunk_index", "meta/episodes/file_index")
+ROW_RANGE_COLUMNS = ("dataset_from_index", "dataset_to_index")
+# Lists the texts that the numbers of the column `subtask_index` stand for, and its column with the texts.
+SUBTASKS_PATH = "meta/subtasks.parquet"
+SUBTASK_INDEX, SUBTASK_TEXT_COLUMN = "subtask_index", "subtask"
+# Columns of rows of text: those that hold from a time on, and those of one frame.
+LANGUAGE_PERSISTENT, LANGUAGE_EVENTS = "language_persistent", "language_events"
+# Names under which datasets store the subtask of each frame as text, or as a number of a list of texts.
+_SUBTASK_COLUMN = re.compile(r"(^|[._])sub_?tasks?(_(index|text|name|description|instruction))?$")
+# The column of tasks.parquet that holds the texts: the name that pandas gives to an index without one.
+TASK_TEXT_COLUMN = "__index_level_0__"
+# Prefix of the columns that ARES adds to the episodes files; LeRobot passes them through.
+ARES_PREFIX = "ares/"
+# Of these, where the rate of an episode came from: an assumed rate is still assumed in the export.
+RATE_SOURCE_COLUMN = f"{ARES_PREFIX}rate_source"
+# Content hash of the episode that was exported, and the hash of what was written of it: `hash_written_episode`.
+CONTENT_HASH_COLUMN, ROWS_HASH_COLUMN = f"{ARES_PREFIX}content_hash", f"{ARES_PREFIX}rows_hash"
 
 
 def recording_files(uri: str) -> list[str]:
@@ -44,11 +102,6 @@ def _listed_files(path: Path) -> list[str]:
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
         raise SourceError("metadata.yaml lists no files", f"{path}: rosbag2_bagfile_information")
     return names
-
-
-ZIP_SUFFIX = ".zarr.zip"
-_GROUP_FILES = frozenset({".zgroup", "zarr.json", ".zmetadata"})
-_METADATA_FILES = frozenset({*_GROUP_FILES, ".zarray", ".zattrs"})
 
 
 def is_zarr_folder(names: Collection[str]) -> bool:
@@ -81,66 +134,6 @@ def zarr_metadata_files(folder: str) -> list[str]:
 
 def _is_array_folder(subfolders: Collection[str], names: Collection[str]) -> bool:
     return ".zarray" in names or ("zarr.json" in names and "c" in subfolders)
-
-
-# The versions that are written.
-VERSION = "v3.0"
-V21_VERSION = "v2.1"
-# Files in a chunk folder.
-CHUNK_FILES = 1000
-
-META_FOLDER = "meta"
-INFO_PATH = "meta/info.json"
-STATS_PATH = "meta/stats.json"
-TASKS_PATH = "meta/tasks.parquet"
-MODALITY_PATH = "meta/modality.json"
-# What ARES writes beside the columns of texts: every segment with its author, its exact span and its grade.
-SEGMENTS_PATH = "meta/ares_segments.parquet"
-# v2.0 and v2.1 list episodes and tasks as JSON lines.
-EPISODE_LINES_PATH = "meta/episodes.jsonl"
-TASK_LINES_PATH = "meta/tasks.jsonl"
-# v2.1 has the statistics of each episode as JSON lines.
-EPISODE_STATS_PATH = "meta/episodes_stats.jsonl"
-
-# One file per episode and camera (v2.0, v2.1).
-V2_DATA_PATH = "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet"
-V2_VIDEO_PATH = "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4"
-# Files shared by many episodes (v3.0).
-EPISODES_FOLDER = "meta/episodes"
-V3_EPISODES_PATH = "meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
-V3_DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
-V3_VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
-
-STATE_KEY = "observation.state"
-ACTION_KEY = "action"
-REWARD_KEY = "next.reward"
-# Type of each column that numbers the rows of every dataset, in the order of its columns.
-INDEX_DTYPES = {
-    "timestamp": "float32",
-    "frame_index": "int64",
-    "episode_index": "int64",
-    "index": "int64",
-    "task_index": "int64",
-}
-# Columns of the episodes files (v3.0): chunk and number of the data file and of the episodes file, and the rows.
-DATA_FILE_COLUMNS = ("data/chunk_index", "data/file_index")
-EPISODES_FILE_COLUMNS = ("meta/episodes/chunk_index", "meta/episodes/file_index")
-ROW_RANGE_COLUMNS = ("dataset_from_index", "dataset_to_index")
-# Lists the texts that the numbers of the column `subtask_index` stand for, and its column with the texts.
-SUBTASKS_PATH = "meta/subtasks.parquet"
-SUBTASK_INDEX, SUBTASK_TEXT_COLUMN = "subtask_index", "subtask"
-# Columns of rows of text: those that hold from a time on, and those of one frame.
-LANGUAGE_PERSISTENT, LANGUAGE_EVENTS = "language_persistent", "language_events"
-# Names under which datasets store the subtask of each frame as text, or as a number of a list of texts.
-_SUBTASK_COLUMN = re.compile(r"(^|[._])sub_?tasks?(_(index|text|name|description|instruction))?$")
-# The column of tasks.parquet that holds the texts: the name that pandas gives to an index without one.
-TASK_TEXT_COLUMN = "__index_level_0__"
-# Prefix of the columns that ARES adds to the episodes files; LeRobot passes them through.
-ARES_PREFIX = "ares/"
-# Of these, where the rate of an episode came from: an assumed rate is still assumed in the export.
-RATE_SOURCE_COLUMN = f"{ARES_PREFIX}rate_source"
-# Content hash of the episode that was exported, and the hash of what was written of it: `hash_written_episode`.
-CONTENT_HASH_COLUMN, ROWS_HASH_COLUMN = f"{ARES_PREFIX}content_hash", f"{ARES_PREFIX}rows_hash"
 
 
 class VideoColumns(NamedTuple):

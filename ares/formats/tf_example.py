@@ -119,7 +119,7 @@ _RECORD_HASH_KEY = "episode_metadata/ares_record_hash"
 
 
 def append_identity(payload: bytes, content_hash: str) -> bytes:
-    """A record with the content hash of the episode that was exported into it, for `read_identity_hash`."""
+    """A record with the content hash (32 hex digits) of the episode that was exported into it."""
     return payload + _encode_identity(content_hash, _hash_payload(payload))
 
 

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ares.errors import AresError, SourceError
 from ares.imports import needs_extra
 from ares.input import input_budgets, open_input, prepare_input_file
 from ares.io import describe_os_error, is_url
 
-if TYPE_CHECKING:
-    pass
-
-
 # Length of the payload (uint64) with its checksum (uint32) before the payload, a checksum of the payload behind it.
 HEADER_BYTES = 12
 FOOTER_BYTES = 4
 _CHECKPOINTS = 8
+T = TypeVar("T")
+FEATURES_FILE = "features.json"
+DATASET_INFO_FILE = "dataset_info.json"
+# What ARES adds to a dataset that it writes: its rate, and the names of dimensions and cameras.
+DATASET_METADATA_FILE = "metadata.json"
+# Names of the shards of a dataset.
+SHARD_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,21 +141,6 @@ def encode_tfrecord(payload: bytes) -> bytes:
     return header + payload + struct.pack("<I", masked_crc(google_crc32c.value(payload)))
 
 
-def write_tfrecords(path: Path, payloads: Iterable[bytes]) -> list[RecordLocation]:
-    """Write a TFRecord file, under a .tmp name until it is complete, and return the location of each record."""
-    partial, spans, offset = path.with_name(path.name + ".tmp"), [], 0
-    with partial.open("wb") as file:
-        for payload in payloads:
-            file.write(encode_tfrecord(payload))
-            spans.append(RecordLocation(offset + HEADER_BYTES, len(payload)))
-            offset += HEADER_BYTES + len(payload) + FOOTER_BYTES
-    partial.rename(path)
-    return spans
-
-
-T = TypeVar("T")
-
-
 def scan_record_file(path: str) -> Iterator[RecordLocation | SourceError]:
     """Yield every record of a file in order; in an ArrayRecord file the offset of a span is the record's number.
 
@@ -211,11 +199,3 @@ def _with_reader(path: str, call: Callable[[Any], T]) -> T:
     except Exception as error:  # the library raises its exceptions and built-in ones for damaged files
         text = " ".join(str(error).split())[:200]
         raise SourceError("ArrayRecord file is cut or damaged", f"{path}: {text}") from None
-
-
-FEATURES_FILE = "features.json"
-DATASET_INFO_FILE = "dataset_info.json"
-# What ARES adds to a dataset that it writes: its rate, and the names of dimensions and cameras.
-DATASET_METADATA_FILE = "metadata.json"
-# Names of the shards of a dataset.
-SHARD_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"

@@ -9,25 +9,14 @@ if TYPE_CHECKING:
         decompress_lz4 as decompress_lz4,
         decompress_zlib as decompress_zlib,
         decompress_zstd as decompress_zstd,
-        has_own_storage as has_own_storage,
-        is_hard_link as is_hard_link,
-        open_hdf5 as open_hdf5,
-        open_hdf5_object as open_hdf5_object,
         open_zip as open_zip,
         read_zip_entry as read_zip_entry,
-        require_own_storage as require_own_storage,
-        translate_hdf5_errors as translate_hdf5_errors,
     )
     from ares.input.documents import (
         STRICT_JSON as STRICT_JSON,
-        check_parquet_read as check_parquet_read,
-        connect_sqlite as connect_sqlite,
-        open_parquet as open_parquet,
         parse_json as parse_json,
-        parse_json_lines as parse_json_lines,
         parse_xml as parse_xml,
         parse_yaml as parse_yaml,
-        read_cells as read_cells,
         read_json as read_json,
         read_xml as read_xml,
         read_yaml as read_yaml,
@@ -38,8 +27,6 @@ if TYPE_CHECKING:
         LocatedSpan as LocatedSpan,
         locate_spans as locate_spans,
         match_spans_to_episodes as match_spans_to_episodes,
-        read_text_mapping as read_text_mapping,
-        rename_text as rename_text,
     )
     from ares.input.files import (
         LFS_ADVICE as LFS_ADVICE,
@@ -54,9 +41,25 @@ if TYPE_CHECKING:
         read_lines as read_lines,
         refuse_outside_links as refuse_outside_links,
     )
+    from ares.input.hdf5 import (
+        has_own_storage as has_own_storage,
+        is_hard_link as is_hard_link,
+        open_hdf5 as open_hdf5,
+        open_hdf5_object as open_hdf5_object,
+        require_own_storage as require_own_storage,
+        translate_hdf5_errors as translate_hdf5_errors,
+    )
     from ares.input.limits import (
         input_budgets as input_budgets,
         limited_memory as limited_memory,
+    )
+    from ares.input.option_files import (
+        check_option_keys as check_option_keys,
+        format_option_groups as format_option_groups,
+        format_options as format_options,
+        parse_option_values as parse_option_values,
+        read_options_document as read_options_document,
+        write_options_text as write_options_text,
     )
     from ares.input.path_text import (
         check_path_template as check_path_template,
@@ -67,6 +70,7 @@ if TYPE_CHECKING:
         check_pixels as check_pixels,
         decode_deep_image as decode_deep_image,
         decode_image as decode_image,
+        is_cut_image as is_cut_image,
         open_video as open_video,
         parse_image_header as parse_image_header,
     )
@@ -89,6 +93,13 @@ if TYPE_CHECKING:
         parquet_columns as parquet_columns,
         read_table as read_table,
         read_valid_rows as read_valid_rows,
+    )
+    from ares.input.tables import (
+        check_parquet_read as check_parquet_read,
+        connect_sqlite as connect_sqlite,
+        open_parquet as open_parquet,
+        parse_json_lines as parse_json_lines,
+        read_cells as read_cells,
     )
     from ares.input.time_limits import (
         call_with_file_time_limit as call_with_file_time_limit,

@@ -1,6 +1,6 @@
-"""Turns JSON exports of Label Studio and FiftyOne into rows of a table of spans.
+"""Turns JSON exports of Label Studio into rows of a table of spans.
 
-Both count frames from 1, and the last frame of a span belongs to it.
+It counts frames from 1, and the last frame of a span belongs to it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-# What a task or sample may call its episode, and a row with the columns of a table of spans.
+# What a task may call its episode, and a row with the columns of a table of spans.
 ToolRow = tuple[tuple[str | int, ...], dict[str, Any]]
 Tell = Callable[[str, str], None]
 
@@ -26,7 +26,6 @@ NO_SPAN = "are regions without a span of time"
 UNCLEAR = "are of a time series and have whole numbers, which may be no seconds: write a table of spans"
 NO_RATE = "are of tasks whose frame rate is no number above 0"
 _RATES = ("fps", "framerate", "frame_rate", "frameRate")
-_DETECTION_ENDS = ("support", "timestamps")
 _RUNS = ("annotations", "completions", "predictions")
 _UPLOAD_PREFIX = re.compile(r"^[0-9a-f]{8}-")
 _NUMBERED = re.compile(r"(?:episode|ep|demo|traj|trajectory|rollout)[_-]?0*(\d{1,18})")
@@ -111,7 +110,7 @@ def _annotation_rows(
                 yield {**fields, **ends, "text": text or label, "label": label if text else None}
 
 
-def _frame_ends(start: Any, last: Any, rate: float | None = None) -> dict[str, Any]:
+def _frame_ends(start: Any, last: Any, rate: float | None) -> dict[str, Any]:
     """The ends of a span whose frames are counted from 1, in seconds where their rate is known."""
     first = start - 1 if isinstance(start, int | float) else start
     if not rate:
@@ -142,64 +141,5 @@ def _file_names(text: str) -> list[str | int]:
     return [path, *([plain] if plain != tail else []), *([int(number[1])] if number else [])]
 
 
-def fiftyone_rows(document: Any, tell: Tell) -> Iterator[ToolRow] | None:
-    """The temporal detections of a FiftyOneTemporalDetectionDataset or FiftyOneDataset; None for any other document.
-
-    Args:
-        document: The JSON value.
-        tell: Called with the reason and an example of each detection that has no span of time.
-    """
-    if not isinstance(document, Mapping):
-        return None
-    labels, classes = document.get("labels"), document.get("classes")
-    if isinstance(labels, Mapping) and (
-        isinstance(classes, list) or any(map(_has_detections, labels.values()))
-    ):
-        return _detection_rows(labels, classes, tell)
-    samples = document.get("samples")
-    if not isinstance(samples, list) or not any(
-        isinstance(sample, Mapping) and "filepath" in sample for sample in samples
-    ):
-        return None
-    return (row for sample in samples if isinstance(sample, Mapping) for row in _sample_rows(sample))
-
-
 def _list_of(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _has_detections(parts: Any) -> bool:
-    parts = [part for part in _list_of(parts) if isinstance(part, Mapping)]
-    return any(end in part for part in parts for end in _DETECTION_ENDS)
-
-
-def _detection_rows(by_name: Mapping[str, Any], classes: Any, tell: Tell) -> Iterator[ToolRow]:
-    """The detections of each file; a number is the label of that place among the classes, where there are some."""
-    for name, detections in by_name.items():
-        for part in _list_of(detections):
-            if not _has_detections([part]):
-                tell(NO_SPAN, f"{name}: {part.get('label') if isinstance(part, Mapping) else part}")
-                continue
-            label = part.get("label")
-            if isinstance(label, int) and isinstance(classes, list):
-                label = classes[label] if 0 <= label < len(classes) else None
-            yield tuple(_file_names(str(name))), _detection_row(part, label)
-
-
-def _sample_rows(sample: Mapping[str, Any]) -> Iterator[ToolRow]:
-    names = tuple(_file_names(str(sample.get("filepath", ""))))
-    for field_name, value in sample.items():
-        kind = value.get("_cls") if isinstance(value, Mapping) else None
-        if kind in ("TemporalDetections", "TemporalDetection"):
-            detections = value.get("detections") if kind == "TemporalDetections" else [value]
-            for part in _list_of(detections):
-                if isinstance(part, Mapping):
-                    yield names, {**_detection_row(part, part.get("label")), "track": field_name}
-
-
-def _detection_row(part: Mapping[str, Any], label: Any) -> dict[str, Any]:
-    ends = next((part[name] for name in _DETECTION_ENDS if name in part), None)
-    start, stop = ends if isinstance(ends, list) and len(ends) == 2 else (None, None)
-    seconds = {"start_seconds": start, "stop_seconds": stop}
-    more = {name: part.get(name) for name in ("confidence", "attributes", "tags")}
-    return {"text": label, **(_frame_ends(start, stop) if "support" in part else seconds), **more}

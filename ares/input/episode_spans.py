@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ares.errors import SourceError
-from ares.input.documents import read_json, read_yaml
 from ares.input.span_files import NamedSpan, SpanFile
-from ares.input.stated_tables import TableColumns, is_table, read_table
-from ares.io import describe_os_error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,8 +18,6 @@ OUTSIDE = "lie outside the episode and are left out"
 CUT = "reach beyond the episode and are cut at its ends"
 OVERLAPPING = "overlap others of their style and author, and are kept"
 UNKNOWN = "name episodes that are not here, or that are several by that name"
-
-_TEXT_COLUMNS = TableColumns(needed=("old", "new"))
 
 
 def match_spans_to_episodes(file: SpanFile, find: Callable[[object], str]) -> dict[str, list[NamedSpan]]:
@@ -120,57 +113,3 @@ def _num_overlapping(located: Iterable[LocatedSpan]) -> int:
         count += part.start_seconds < ends.get(group, 0.0)
         ends[group] = max(ends.get(group, 0.0), part.stop_seconds)
     return count
-
-
-def rename_text(
-    text: str, fields: Mapping[str, Any], new_texts: Mapping[str, str]
-) -> tuple[str, Mapping[str, Any]]:
-    """The new text for an old one, and the fields with the old one as "source_text"; as they are without a new one.
-
-    Args:
-        text: The text of a span.
-        fields: What else is said of it.
-        new_texts: New texts by old ones, of `read_text_mapping`.
-    """
-    new = new_texts.get(plain_text(text), text)
-    return (text, fields) if new == text else (new, {**fields, "source_text": text})
-
-
-def read_text_mapping(path: str | Path) -> dict[str, str]:
-    """New texts by old ones, of a YAML or JSON object or of a table with the columns old and new.
-
-    Raises:
-        SourceError: It cannot be read, names an old text twice with two new ones, or has an empty text.
-    """
-    path = Path(path)
-    pairs = list(_text_pairs(path))
-    texts: dict[str, str] = {}
-    for old, new in pairs:
-        key = plain_text(old) if isinstance(old, str | int | float) else ""
-        if not key or not isinstance(new, str) or not new.strip():
-            raise SourceError("file of new texts has an empty text", f"{path}: {old!r}: {new!r}")
-        if texts.setdefault(key, new.strip()) != new.strip():
-            raise SourceError("file of new texts names an old text twice", f"{path}: {old!r}")
-    if not texts:
-        raise SourceError(
-            "file of new texts names none", f"{path}: give OLD: NEW, or the columns old and new"
-        )
-    return texts
-
-
-def _text_pairs(path: Path) -> Iterable[tuple[Any, Any]]:
-    try:
-        if is_table(path):
-            rows = [row for _, row in read_table(path, _TEXT_COLUMNS) if isinstance(row, dict)]
-            return [(row.get("old"), row.get("new")) for row in rows]
-        document = read_json(str(path)) if path.suffix.lower() == ".json" else read_yaml(str(path))
-    except OSError as error:
-        raise SourceError("file of new texts cannot be read", f"{path}: {describe_os_error(error)}") from None
-    except ValueError as error:
-        raise SourceError("file of new texts cannot be read", f"{path}: {error}") from None
-    return list(document.items()) if isinstance(document, Mapping) else ()
-
-
-def plain_text(text: object) -> str:
-    """A text as it is looked up among old ones: without case and repeated spaces."""
-    return " ".join(str(text).split()).casefold()

@@ -205,7 +205,7 @@ def check_symbolic_links(path: str, folder: str) -> None:
     if not (_follows_links.get() or input_budgets().follow_links) and (is_below or is_link):
         raise SourceError(
             "a link leads out of the dataset",
-            f"{path} -> {target}; --follow-links allows it (in Python follow_links=True, always ARES_FOLLOW_LINKS=1)",
+            f"{path} -> {target}; ARES_FOLLOW_LINKS=1 allows it",
         )
 
 

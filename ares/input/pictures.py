@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _JPEG_START = b"\xff\xd8"
+_JPEG_END, _PNG_END = b"\xff\xd9", b"IEND"
+# Some recorders pad pictures behind their end.
+_TAIL_BYTES = 4096
 # Markers of JPEG frame headers (SOF0 to SOF15 without the tables DHT, JPG and DAC).
 _FRAME_HEADERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _MARKERS_WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xD9)})
@@ -65,6 +69,20 @@ def _segment_bytes(data: bytes, start: int, marker: int) -> int:
     return 2 if marker in _MARKERS_WITHOUT_LENGTH else 2 + int.from_bytes(data[start + 2 : start + 4])
 
 
+def is_cut_image(data: bytes) -> bool:
+    """Whether a JPEG or PNG ends before its last pixel; one without an end marker is decoded to tell."""
+    end = _JPEG_END if data[:2] == _JPEG_START else _PNG_END if data[:8] == _PNG_SIGNATURE else b""
+    if end in data[-_TAIL_BYTES:]:
+        return False
+    from PIL import Image
+
+    try:
+        Image.open(io.BytesIO(data)).load()
+    except (OSError, SyntaxError, ValueError):
+        return True
+    return False
+
+
 def check_pixels(width: int, height: int, where: str) -> None:
     """Check the size of an image or video, before it is decoded. Raises SourceError."""
     if width * height > input_budgets().pixels:
@@ -101,6 +119,8 @@ def decode_image(data: bytes, where: str) -> NDArray[np.uint8]:
 
     try:
         _check_header(data, where)
+        if is_cut_image(data):
+            raise MediaError("image is cut", where)
         flags = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
         image = cv2.imdecode(np.frombuffer(data, np.uint8), flags) if data else None
     except SourceError as error:

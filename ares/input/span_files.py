@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ares.errors import SourceError
-from ares.input.annotation_tools import EPISODE_WORDS, fiftyone_rows, label_studio_rows, parse_number
+from ares.input.annotation_tools import EPISODE_WORDS, label_studio_rows, parse_number
 from ares.input.documents import read_json
 from ares.input.stated_tables import TableColumns, as_json, is_table, read_table
 from ares.io import describe_os_error
@@ -135,7 +135,7 @@ class _SpanFault(ValueError):
 
 
 def read_span_file(path: str | Path) -> SpanFile:
-    """The spans of a table (CSV, JSON lines, Parquet), or of a JSON export of Label Studio or FiftyOne.
+    """The spans of a table (CSV, JSON lines, Parquet), or of a JSON export of Label Studio.
 
     Raises:
         SourceError: It cannot be read, has too many rows, or is neither; then it says which columns a table needs.
@@ -153,16 +153,14 @@ def read_span_file(path: str | Path) -> SpanFile:
         raise SourceError(f"{path.name} cannot be read", f"{path}: {error}") from None
     if exported is None:
         detail = f"{path}: write a CSV, JSONL or Parquet file with the columns {SPAN_COLUMNS}"
-        raise SourceError(f"{path.name} is no export of Label Studio or FiftyOne", detail)
+        raise SourceError(f"{path.name} is no export of Label Studio", detail)
     return exported
 
 
 def convert_export(document: Any, tally: SpanTally) -> SpanFile | None:
-    """The spans of an export of Label Studio or FiftyOne; None for a document about anything else."""
-    for convert in (label_studio_rows, fiftyone_rows):
-        if (rows := convert(document, tally.add)) is not None:
-            return SpanFile(spans=tuple(_collect_spans(rows, tally)), tally=tally)
-    return None
+    """The spans of an export of Label Studio; None for a document about anything else."""
+    rows = label_studio_rows(document, tally.add)
+    return None if rows is None else SpanFile(spans=tuple(_collect_spans(rows, tally)), tally=tally)
 
 
 def parse_spans(rows: Iterable[Any], name: str) -> SpanFile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ares.console import visible
 from ares.errors import AresError, RequestError, SourceError, first_fault, shorten
-from ares.input.documents import check_parquet_read, open_parquet, read_cells
 from ares.input.limits import input_budgets
+from ares.input.tables import check_parquet_read, open_parquet, read_cells
 from ares.io import describe_os_error, existing_path
 
 if TYPE_CHECKING:
@@ -52,17 +52,14 @@ class TableColumns:
         if present.keys() >= set(self.needed) and has_group:
             return ""
         shown = ", ".join(list(present)[:_MOST_SHOWN]) or "none"
-        return f"needed are {self}; found are {shown}{self.advice(present, present)}"
-
-    def advice(self, names: Iterable[str], present: Mapping[str, object]) -> str:
-        """What to rename of some columns, as "; rename a to b"; "" where that would add none to those present."""
-        stated = {name: self.rename_of(name) for name in names}
+        stated = {name: self.rename_of(name) for name in present}
         renames = [
-            f"{name} to {stated_name}"
-            for name, stated_name in stated.items()
-            if stated_name.partition(" ")[0] not in {"", *present}
+            f"{name} to {other}"
+            for name, other in stated.items()
+            if other.partition(" ")[0] not in {"", *present}
         ]
-        return f"; rename {', '.join(renames)}" if renames else ""
+        advice = f"; rename {', '.join(renames)}" if renames else ""
+        return f"needed are {self}; found are {shown}{advice}"
 
     def rename_of(self, name: str) -> str:
         """The stated name of a column, also in another case or by another word; "" where none is known."""

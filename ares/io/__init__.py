@@ -8,7 +8,10 @@ if TYPE_CHECKING:
     from ares.io.model_hub import (
         ask_hub as ask_hub,
         hub_constants as hub_constants,
-        hub_url as hub_url,
+    )
+    from ares.io.outputs import (
+        output_file as output_file,
+        output_path as output_path,
     )
     from ares.io.paths_and_urls import (
         FileState as FileState,

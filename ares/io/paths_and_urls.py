@@ -116,7 +116,7 @@ def local_output(path: str | os.PathLike[str]) -> Path:
     text = expanded_path(path)
     # A Path of a URL has lost one of the two slashes.
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", text):
-        raise RequestError("nothing is written to a URL yet", f"{text!r}; name a local path, and copy it")
+        raise RequestError("this is written to a local path", f"{text!r}; name a local path, and copy it")
     return Path(text)
 
 

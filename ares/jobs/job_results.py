@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 
 from ares.annotation import Cost
 from ares.console import count_of
-from ares.episode import Json
+from ares.episode import Json, NotRead
 
 # Uses of files that were data, or stand for data, and were not read.
 _UNREAD = ("unused", "pointer", "unreadable")
@@ -49,12 +49,11 @@ class PlannedDataset:
         cameras: Names of its cameras; () where they are not known before reading.
         files: Number of its files.
         bytes: Their size.
+        tables: Of each table that describes its episodes what its rows hold, in a line; of a dry run alone.
         not_understood: What the ingester did not understand, or found strange.
         error: Why it cannot be opened, or "".
         failures: The episodes of which a dry run knows that they will fail, by reason.
         lost: The episodes of which a dry run knows that they lack pictures, by camera.
-        seconds: How long reading it takes by what earlier ingestions of its format took; None where there is none.
-        timed: Episodes of these earlier ones.
     """
 
     path: str
@@ -67,32 +66,21 @@ class PlannedDataset:
     cameras: tuple[str, ...] = ()
     files: int = 0
     bytes: int = 0
+    tables: tuple[str, ...] = ()
     not_understood: tuple[str, ...] = ()
     error: str = ""
     failures: tuple[ReasonCount, ...] = ()
     lost: tuple[ReasonCount, ...] = ()
-    seconds: float | None = None
-    timed: int = 0
 
     def to_json(self) -> dict[str, Json]:
-        """One element of `datasets`; `rates`, `failures`, `lost` and the time only where there are some."""
-        return {
-            "path": self.path,
-            "format": self.format,
-            "dataset": self.dataset,
-            "version": self.version,
-            "episodes": self.episodes,
-            "rate_hz": self.rate_hz,
-            **({"rates": {f"{rate:.4g}": count for rate, count in self.rates}} if self.rates else {}),
-            "cameras": list(self.cameras),
-            "files": self.files,
-            "bytes": self.bytes,
-            "not_understood": list(self.not_understood),
-            "error": self.error,
-            **({"failures": [failure.to_json() for failure in self.failures]} if self.failures else {}),
-            **({"lost": [loss.to_json() for loss in self.lost]} if self.lost else {}),
-            **({} if self.seconds is None else {"seconds": round(self.seconds, 1), "timed": self.timed}),
+        """One element of `datasets`; `rates`, `tables`, `failures` and `lost` only where there are some."""
+        document: dict[str, Json] = {
+            **asdict(self),
+            "rates": {f"{rate:.4g}": count for rate, count in self.rates},
+            "not_read": [remark for remark in self.not_understood if isinstance(remark, NotRead)],
         }
+        unknown = [name for name in ("rates", "tables", "failures", "lost") if not document[name]]
+        return {name: value for name, value in document.items() if name not in unknown}
 
     @property
     def rate_text(self) -> str:
@@ -153,15 +141,6 @@ class IngestPlan:
         """Episodes that would be read: those of all datasets, or as many as the limit allows."""
         total = sum(dataset.episodes for dataset in self.datasets)
         return total if self.limit is None else min(total, self.limit)
-
-    @property
-    def seconds(self) -> float | None:
-        """How long reading takes where nothing is stored yet; None where the time of a dataset is not known."""
-        times = [dataset.seconds for dataset in self.datasets]
-        total = sum(dataset.episodes for dataset in self.datasets)
-        if not total or None in times:
-            return None
-        return sum(time or 0.0 for time in times) * self.num_episodes / total
 
     @property
     def reads_nothing(self) -> bool:
@@ -279,6 +258,7 @@ class IngestReport(JobCounts):
             "copied_bytes": self.copied_bytes,
             "incomplete": self.incomplete,
             "gone": self.gone,
+            "not_read": [part.to_json() for part in self.warnings if isinstance(part.reason, NotRead)],
             **self.plan.to_json(),
         }
 
@@ -357,16 +337,10 @@ class AnnotateEstimate:
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares annotate --dry-run --json`."""
-        counts: dict[str, Json] = {"planned": self.planned, "already": self.already, "frames": self.frames}
-        return {
-            "annotator": self.annotator,
-            **counts,
-            **_cost_json(self.cost),
-            "measured": self.measured,
-            "again": self.again,
-            "seconds": None if self.seconds is None else round(self.seconds, 1),
-            "timed": self.timed,
-        }
+        stated = asdict(self)
+        del stated["cost"]
+        seconds = None if self.seconds is None else round(self.seconds, 1)
+        return {**stated, **_cost_json(self.cost), "seconds": seconds}
 
 
 def _cost_json(cost: Cost) -> dict[str, Json]:

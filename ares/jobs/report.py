@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypedDict, cast
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, cast
 
 from ares.annotation import Cost
 from ares.episode import Json
@@ -15,19 +15,6 @@ from ares.jobs.job_results import JobCounts, ReasonCount
 
 if TYPE_CHECKING:
     from ares.store import AnnotationStore
-
-
-class CountFields(TypedDict):
-    """The fields of `JobCounts`."""
-
-    planned: int
-    kept: int
-    already: int
-    failed: int
-    accepted: int
-    failures: tuple[ReasonCount, ...]
-    warnings: tuple[ReasonCount, ...]
-    seconds: float
 
 
 @dataclass(slots=True)
@@ -103,18 +90,11 @@ class Report:
         """What was lost by reason, the most frequent first."""
         return _reason_counts(self.lost)
 
-    def fields(self) -> CountFields:
+    def fields(self) -> dict[str, Any]:
         """The counts as fields of `JobCounts`."""
-        return {
-            "planned": self.planned,
-            "kept": self.kept,
-            "already": self.already,
-            "failed": self.failed,
-            "accepted": self.accepted,
-            "failures": _reason_counts(self.failures),
-            "warnings": _reason_counts(self.warnings),
-            "seconds": self.seconds,
-        }
+        counts = {part.name: getattr(self, part.name) for part in fields(JobCounts)}
+        reasons = {"failures": _reason_counts(self.failures), "warnings": _reason_counts(self.warnings)}
+        return counts | reasons
 
     def to_json(self) -> dict[str, Json]:
         """The counts, as every command prints them."""

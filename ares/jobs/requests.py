@@ -71,10 +71,8 @@ class IngestRequest:
         cameras: How names of video files tell episode and camera, or "".
         spec: YAML file with what the dataset does not say of itself, or "".
         options: YAML file with such options by the path of each dataset, or "".
-        follow_links: Whether symbolic links may lead out of a dataset, or out of a source.
         media: "reference" leaves pixels where they are; "copy" writes videos of them into the workspace.
         limit: Most episodes to read, over all datasets; None for all.
-        strict: Whether the first episode that fails ends the ingestion.
         settle_seconds: A record of which a file was written within so many seconds is left for the next run.
         verify: Whether files of stored episodes are compared by content, and not by size and time alone.
         compute: Where records are read.
@@ -87,10 +85,8 @@ class IngestRequest:
     cameras: str = ""
     spec: str = ""
     options: str = ""
-    follow_links: bool = False
     media: MediaMode = "reference"
     limit: int | None = None
-    strict: bool = False
     settle_seconds: float = 0.0
     verify: bool = False
     compute: ComputePlan = field(default_factory=ComputePlan)
@@ -102,15 +98,11 @@ class CheckRequest:
 
     Attributes:
         datasets: What is read; its `limit` is the number of episodes to check at most.
-        baseline: File of findings that are known, or "".
-        write_baseline: File to write with all findings, or "".
         num_listed: Findings of each code that are listed with their episode.
         video: Whether the videos are decoded and checked too.
     """
 
     datasets: IngestRequest
-    baseline: str = ""
-    write_baseline: str = ""
     num_listed: int = 20
     video: bool = False
 
@@ -204,7 +196,6 @@ class RunKeywords(TypedDict, total=False):
     device: str
     options: Mapping[str, Json] | None
     budget_usd: float | None
-    strict: bool
     retry_failed: bool
     reason: str
     engine: str
@@ -282,7 +273,6 @@ class AnnotateRequest:
         device: torch device, or "" for a GPU when there is one.
         options: Own options: {"layout": ...} for all that have it, {"caption": {"layout": ...}} for one.
         budget_usd: Hard stop, in US dollars over all annotators.
-        strict: Whether the first failure stops the run.
         retry_failed: Whether only what these annotators have failed before and not done since is worked on.
         reason: With `retry_failed`: text in the reason of these failures, whatever its case.
         engine: "local", or "ray" for a cluster.
@@ -301,7 +291,6 @@ class AnnotateRequest:
     device: str = ""
     options: Mapping[str, Json] | None = None
     budget_usd: float | None = None
-    strict: bool = False
     retry_failed: bool = False
     reason: str = ""
     engine: str = "local"
@@ -319,7 +308,7 @@ class AnnotateRequest:
             raise RequestError("annotators run over a filter", f"got {self.selection.describe()}; give where")
         if self.reason and not self.retry_failed:
             raise RequestError(
-                "a reason goes with a retry", f"got --reason {self.reason!r}; give --retry-failed too"
+                "a reason goes with a retry", f"got the reason {self.reason!r}; give --retry-failed too"
             )
         if self.budget_usd is not None and not math.isfinite(self.budget_usd):
             raise RequestError(

@@ -12,9 +12,9 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 
-from ares.console import count_of, print_message
+from ares.console import count_of
 from ares.errors import RequestError
 from ares.export import (
     SAMPLE_WEIGHT,
@@ -29,10 +29,10 @@ from ares.export import (
 )
 from ares.formats import ACTION_KEY, REWARD_KEY, STATE_KEY, camera_key
 from ares.imports import import_optional
+from ares.loader.ranks import Rank, RankOptions, find_rank
 from ares.loader.step_store import WEIGHT, StepLayout, StepStore, StepStoreWriter, StoredSteps
 from ares.media import OpenVideos, frames_at, frames_in_order
 from ares.registry import did_you_mean
-from ares.settings import count_ranks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,12 +59,12 @@ class LoaderRequest:
 
     Attributes:
         cameras: Cameras whose frames are decoded; None for all.
-        delta_seconds: By key, the times of a window relative to the step.
+        delta_timestamps: By key, the times of a window relative to the step.
         normalise: By key of a signal, how its values are normalised.
     """
 
     cameras: Sequence[str] | None = None
-    delta_seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    delta_timestamps: Mapping[str, Sequence[float]] = field(default_factory=dict)
     normalise: Mapping[str, Normalisation] = field(default_factory=dict)
 
 
@@ -73,7 +73,7 @@ class StepDataset:
 
     An item has the keys of LeRobot: "observation.state", "action", "next.reward", "observation.images.CAMERA",
     "timestamp", "frame_index", "episode_index", "index", "task", and "episode_id". Signals are (D,) float32, frames are
-    (3, H, W) uint8 RGB. A key of `delta_seconds` has a window: (K, D) or (K, 3, H, W), and KEY_is_pad (K,) bool says
+    (3, H, W) uint8 RGB. A key of `delta_timestamps` has a window: (K, D) or (K, 3, H, W), and KEY_is_pad (K,) bool says
     where it reaches beyond the episode; there the first or the last step is repeated.
 
     It opens its files when it is first used in a process, and holds at most 16 videos open between items. Signals lie
@@ -98,7 +98,7 @@ class StepDataset:
         keys = [*self._signals, *map(camera_key, self.cameras)]
         self._windows = {
             key: _window_steps(key, seconds, layout.rate_hz, keys)
-            for key, seconds in request.delta_seconds.items()
+            for key, seconds in request.delta_timestamps.items()
         }
         self._scales = {key: self._make_scale(key, kind) for key, kind in request.normalise.items()}
         weakref.finalize(self, _remove_owned_folder, folder, os.getpid())
@@ -139,12 +139,18 @@ class StepDataset:
         *,
         shuffle: bool = True,
         seed: int = 0,
-        block_steps: int = 16,
-        shuffle_blocks: int = 4,
+        block_steps: int = 8,
+        shuffle_blocks: int = 28,
         lanes: int = 4,
+        **rank: Unpack[RankOptions],
     ) -> StepStream:
-        """The steps in a frozen order, for a `DataLoader` with the same batch size; see `StepStream`."""
-        return StepStream(self, batch_size, StepOrder(shuffle, seed, block_steps, shuffle_blocks), lanes)
+        """The steps in a frozen order, for a `DataLoader` with the same batch size; see `StepStream`.
+
+        Raises RequestError where torch is not installed, a number is below 1, or `rank` is not below `world_size`.
+        """
+        import_optional("torch")
+        order = StepOrder(shuffle, seed, block_steps, shuffle_blocks)
+        return StepStream(self, batch_size, order, lanes, find_rank(rank))
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         """The item of a step.
@@ -200,6 +206,11 @@ class StepDataset:
         generator = torch.Generator().manual_seed(seed)
         count = len(self) if num_samples is None else num_samples
         return WeightedRandomSampler(weights.astype(np.float64).tolist(), count, True, generator)
+
+    @property
+    def first_rows(self) -> NDArray[np.int64]:
+        """(E + 1,) the first row of each episode, and the number of rows."""
+        return self._store.first_rows
 
     def find_episode(self, row: int) -> tuple[int, int, int]:
         """The number of the episode of a row, its first row and the one behind its last."""
@@ -299,7 +310,10 @@ def _read_episode(store: StepStore, number: int) -> StoredSteps:
 
 @dataclass(frozen=True, slots=True)
 class StepOrder:
-    """The order of the steps of an epoch: a function of these values and the number of the epoch alone.
+    """The order of the steps of an epoch: a function of these values, the episodes and the number of the epoch alone.
+
+    Blocks of an episode are spread evenly over the epoch, so that blocks that follow one another are of as many
+    episodes as there can be.
 
     Attributes:
         shuffle: Whether blocks are shuffled, and the steps of some blocks among each other.
@@ -313,58 +327,67 @@ class StepOrder:
     block_steps: int
     shuffle_blocks: int
 
-    def rows(self, count: int, epoch: int) -> NDArray[np.int64]:
-        """(count,) the rows of an epoch in their order."""
+    def rows(self, first_rows: NDArray[np.int64], epoch: int) -> NDArray[np.int64]:
+        """(N,) the rows of an epoch in their order; of (E + 1,) first rows of episodes, and the number of rows."""
         import numpy as np
 
         if not self.shuffle:
-            return np.arange(count)
+            return np.arange(first_rows[-1])
         digest = hashlib.sha256(f"{self.seed} {epoch}".encode()).digest()
         # Of all generators of numpy this one is the same in every version.
         random = np.random.RandomState(np.frombuffer(digest, np.uint32).astype(np.uint32))
-        starts = random.permutation(np.arange(0, count, self.block_steps))
-        rows = (starts[:, None] + np.arange(self.block_steps)).reshape(-1)
-        rows = rows[rows < count]
-        size = self.block_steps * self.shuffle_blocks
-        for start in range(0, count, size):
-            rows[start : start + size] = random.permutation(rows[start : start + size])
-        return rows
+        counts = -(-np.diff(first_rows) // self.block_steps)
+        episodes = np.repeat(np.arange(len(counts)), counts)
+        ranks = np.arange(len(episodes)) - np.repeat(np.cumsum(counts) - counts, counts)
+        # The blocks of each episode in an order of their own, at equal distances from a start of its own.
+        shuffled = ranks[np.lexsort((random.random_sample(len(episodes)), episodes))]
+        positions = (ranks + random.random_sample(len(counts))[episodes]) / counts[episodes]
+        order = np.argsort(positions, kind="stable")
+        episodes, starts = episodes[order], (first_rows[:-1][episodes] + shuffled * self.block_steps)[order]
+        blocks = starts[:, None] + np.arange(self.block_steps)
+        is_row = blocks < first_rows[1:][episodes][:, None]
+        parts = range(0, len(blocks), self.shuffle_blocks)
+        groups = (slice(start, start + self.shuffle_blocks) for start in parts)
+        return np.concatenate([random.permutation(blocks[group][is_row[group]]) for group in groups])
 
 
 class StepStream:
     """The steps of a dataset in a frozen order, which a `torch.utils.data.DataLoader` with its batch size reads.
 
     The order is the same on every machine and for every number of workers that divides `lanes`, and can be taken up
-    in the middle of an epoch. Read in order, each frame is decoded once; shuffled, a block of steps is decoded at once.
-    Every iteration is one pass over the epoch of `set_epoch`. In memory are the frames of `shuffle_blocks` + 2 blocks
-    for each lane.
+    in the middle of an epoch. Each rank of a training reads an equal part of the epoch, and no step of another; fewer
+    steps than there are ranks are left out. Read in order, each frame is decoded once; shuffled, a block of steps is
+    decoded at once. Every iteration is one pass over the epoch of `set_epoch`. In memory are the frames of
+    `shuffle_blocks` + 2 blocks for each lane.
 
     Args:
         dataset: The dataset.
         batch_size: Items of a batch; give the `DataLoader` the same.
         order: The order of the steps.
         lanes: Parts of an epoch that are read side by side: batch j is of lane j mod `lanes`.
+        rank: The process of a training that reads.
 
     Raises:
         RequestError: A number is below 1.
     """
 
-    def __init__(self, dataset: StepDataset, batch_size: int, order: StepOrder, lanes: int) -> None:
-        torch = import_optional("torch")
+    def __init__(
+        self, dataset: StepDataset, batch_size: int, order: StepOrder, lanes: int, rank: Rank
+    ) -> None:
+        import torch
+
         torch.utils.data.IterableDataset.register(StepStream)
         numbers = {"batch_size": batch_size, "lanes": lanes, "block_steps": order.block_steps}
         for name, number in (numbers | {"shuffle_blocks": order.shuffle_blocks}).items():
             if number < 1:
                 raise RequestError(f"{name} is a number from 1", f"got {number}")
         self._dataset, self._batch_size, self._order, self._lanes = dataset, batch_size, order, lanes
+        self._rank, self._num_steps = rank, len(dataset) // rank.world_size
         self._epoch, self._batches, self._passes = 0, 0, 0
-        if (ranks := count_ranks()) > 1:
-            advice = "give a DataLoader the dataset itself and a DistributedSampler"
-            print_message(f"warning: a stream gives each of {ranks} ranks the same batches; {advice}")
 
     def __len__(self) -> int:
-        """Steps of an epoch; of the one that was taken up in the middle, those that are left."""
-        return len(self._dataset) - self._batches * self._batch_size
+        """Steps of an epoch of this rank; of the one that was taken up in the middle, those that are left."""
+        return self._num_steps - self._batches * self._batch_size
 
     def state_dict(self, batches: int) -> dict[str, Any]:
         """Where the epoch is after some batches of the loader: as many as were trained on since the iteration began.
@@ -373,7 +396,7 @@ class StepStream:
             batches: Batches since the iteration began.
         """
         done = self._batches + batches
-        total = -(-len(self._dataset) // self._batch_size)
+        total = -(-self._num_steps // self._batch_size)
         return {**self._identity(), "epoch": self._epoch + done // total, "batches": done % total}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -416,7 +439,9 @@ class StepStream:
 
     def _lane_batches(self) -> list[list[NDArray[np.int64]]]:
         """The rows of each batch of each lane, which is a part of the epoch's order."""
-        rows = self._order.rows(len(self._dataset), self._epoch)
+        rows = self._order.rows(self._dataset.first_rows, self._epoch)
+        first = self._rank.number * self._num_steps
+        rows = rows[first : first + self._num_steps]
         size = self._batch_size
         parts = [rows[start : start + size] for start in range(0, len(rows), size)]
         whole, rest = divmod(len(parts), self._lanes)
@@ -434,7 +459,8 @@ class StepStream:
             "steps": self._dataset.content_hash(),
             "batch_size": self._batch_size,
             "lanes": self._lanes,
-            "order": [order.shuffle, order.seed, order.block_steps, order.shuffle_blocks],
+            "order": ["spread", order.shuffle, order.seed, order.block_steps, order.shuffle_blocks],
+            "world_size": self._rank.world_size,
         }
 
 
@@ -488,10 +514,8 @@ class _BlockReader:
         key: tuple[int, ...] = (number, camera)
         needed = range(max(row + before, first), stop)
         if self._order.shuffle:
-            start = row - row % self._order.block_steps
-            needed = range(
-                max(max(start, first) + before, first), min(start + self._order.block_steps + behind, stop)
-            )
+            start = row - (row - first) % self._order.block_steps
+            needed = range(max(start + before, first), min(start + self._order.block_steps + behind, stop))
             key = (number, camera, start)
         run = self._runs.pop(key, None)
         if run is None or not run.has(int(rows.min())):
@@ -581,14 +605,15 @@ def _single_folder(plan: ExportPlan) -> list[str]:
     if len(plan.groups) > 1:
         layouts = "; ".join(f"{group.episodes} of {group.name}: {group.layout}" for group in plan.groups[:5])
         raise RequestError(
-            "episodes of the set have several layouts", f"{layouts}; make a set of each, or give fps"
+            "episodes of the set have several layouts",
+            f"{layouts}; make a set of each, or give fps where only the rates differ",
         )
     return plan.folders
 
 
 def _write_steps(export: GroupedExport, plan: ExportPlan, number: int) -> DatasetCounts:
     group, counts = plan.groups[number], DatasetCounts()
-    with closing(StepStoreWriter(export.staged.folder, _step_layout(group))) as writer:
+    with closing(StepStoreWriter(export.root, _step_layout(group))) as writer:
         for item in export.items(plan, number):
             writer.add(item)
             export.note_written(item, plan.folders[number], counts.episodes)

@@ -5,10 +5,18 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.media.camera_views import (
+        describe_turn as describe_turn,
+        frozen_camera_flags as frozen_camera_flags,
+        is_better_fit as is_better_fit,
+        median_pictures as median_pictures,
+        picture_fit as picture_fit,
+    )
     from ares.media.copies import (
         MEDIA_FOLDER as MEDIA_FOLDER,
         copy_camera_media as copy_camera_media,
     )
+    from ares.media.file_cache import FileCache as FileCache
     from ares.media.fingerprint import (
         SOURCE_REMEDIES as SOURCE_REMEDIES,
         compute_file_stamp as compute_file_stamp,
@@ -24,12 +32,10 @@ if TYPE_CHECKING:
         encoded_frames as encoded_frames,
         frames_at as frames_at,
         frames_in_order as frames_in_order,
-        frozen_camera_flags as frozen_camera_flags,
-        mean_views as mean_views,
+        frames_or_errors as frames_or_errors,
     )
     from ares.media.playback import (
         SMALL_FRAME_PIXELS as SMALL_FRAME_PIXELS,
-        FileCache as FileCache,
         browser_video as browser_video,
         small_frames as small_frames,
         thumbnail as thumbnail,
@@ -41,20 +47,19 @@ if TYPE_CHECKING:
         open_zarr as open_zarr,
         translate_zarr_errors as translate_zarr_errors,
     )
+    from ares.media.readers.csv_table import CsvTable as CsvTable, read_csv_table as read_csv_table
     from ares.media.readers.hdf5 import (
         has_encoded_images as has_encoded_images,
         has_raw_images as has_raw_images,
         read_encoded_image as read_encoded_image,
         read_raw_bytes as read_raw_bytes,
     )
-    from ares.media.readers.images import (
+    from ares.media.readers.image_files import (
         IMAGE_SUFFIXES as IMAGE_SUFFIXES,
         CameraImageFiles as CameraImageFiles,
-        CsvTable as CsvTable,
         group_images as group_images,
-        read_csv_table as read_csv_table,
-        read_parquet_images as read_parquet_images,
     )
+    from ares.media.readers.images import read_parquet_images as read_parquet_images
     from ares.media.readers.npy import (
         LAST_NUMBER as LAST_NUMBER,
         NpyArray as NpyArray,
@@ -66,27 +71,28 @@ if TYPE_CHECKING:
         translate_npy_errors as translate_npy_errors,
         value_of_step as value_of_step,
     )
-    from ares.media.recordings.container import (
-        McapMessage as McapMessage,
+    from ares.media.recordings.container import McapMessage as McapMessage, read_metadata as read_metadata
+    from ares.media.recordings.images import (
+        classify_image_message as classify_image_message,
+        image_message_info as image_message_info,
+        list_image_message_fields as list_image_message_fields,
+        message_type as message_type,
+    )
+    from ares.media.recordings.messages import (
         MessageDecoders as MessageDecoders,
         decode_message as decode_message,
         header_time as header_time,
         message_times as message_times,
         publish_time as publish_time,
-        read_metadata as read_metadata,
         require_fields as require_fields,
     )
-    from ares.media.recordings.images import (
+    from ares.media.recordings.recording import scan_messages as scan_messages
+    from ares.media.recordings.topic_frames import (
         PUBLISHED as PUBLISHED,
         ImageCollector as ImageCollector,
         TopicImages as TopicImages,
-        classify_image_message as classify_image_message,
         first_image_at as first_image_at,
-        image_message_info as image_message_info,
-        list_image_message_fields as list_image_message_fields,
-        message_type as message_type,
     )
-    from ares.media.recordings.recording import scan_messages as scan_messages
     from ares.media.video.codec import OpenVideos as OpenVideos
     from ares.media.video.encode import VideoEncoding as VideoEncoding, encode_mp4 as encode_mp4
     from ares.media.video.packets import (

@@ -19,8 +19,9 @@ from ares.episode import TOPIC_KINDS, Camera, MediaRef
 from ares.errors import DiskFull, MediaError, SourceError, is_disk_full
 from ares.io import copy_file
 from ares.media.frames import all_frames, frames_in_order
-from ares.media.readers.images import image_file_seconds
-from ares.media.recordings.images import find_topic_images, image_seconds, is_keyframe, read_access_units
+from ares.media.readers.image_files import image_file_seconds
+from ares.media.recordings.images import is_keyframe
+from ares.media.recordings.topic_frames import find_topic_images, image_seconds, read_access_units
 from ares.media.video.encode import VideoEncoding, encode_mp4
 from ares.media.video.packets import NotCopyable, write_span
 from ares.media.video.probe import probe_video
@@ -104,7 +105,7 @@ def copy_camera_media(workspace: Path, episode_id: str, cameras: tuple[Camera, .
         The cameras that refer to their copies, with uris relative to the workspace and byte_size the size of the file.
 
     Raises:
-        MediaError: A camera cannot be read; no file is left behind.
+        MediaError: A camera cannot be read; the files of an earlier run stay.
         DiskFull: The disk is full.
     """
     if not cameras:
@@ -112,11 +113,11 @@ def copy_camera_media(workspace: Path, episode_id: str, cameras: tuple[Camera, .
     location = f"{MEDIA_FOLDER}/{episode_id[:2]}/{episode_id}"
     folder, partial = workspace / location, workspace / f"{location}.tmp"
     with _translate_copy_errors(folder):
-        for old_folder in (partial, folder):
-            shutil.rmtree(old_folder, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         try:
             copies = [_copy_camera(camera, partial / _file_name(camera.name)) for camera in cameras]
+            shutil.rmtree(folder, ignore_errors=True)
             partial.rename(folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
@@ -153,7 +154,7 @@ def _copy_camera(camera: Camera, stem: Path) -> Camera:
     """Copy a camera to a separate file: the whole file, a span by packets, or encoded again."""
     ref, codec = camera.media, camera.codec
     if ref.kind != "mp4":
-        copied_ref, codec = _encode_camera(camera, stem.with_suffix(".mp4"))
+        copied_ref, codec = _write_camera_video(camera, stem.with_suffix(".mp4"))
     elif _is_entire_file(ref):
         path = stem.with_suffix(Path(ref.uri).suffix.lower() or ".mp4")
         copy_file(ref.uri, path)
@@ -162,7 +163,7 @@ def _copy_camera(camera: Camera, stem: Path) -> Camera:
         try:
             copied_ref = _copy_span(ref, stem.with_suffix(".mp4"))
         except NotCopyable:
-            copied_ref, codec = _encode_camera(camera, stem.with_suffix(".mp4"))
+            copied_ref, codec = _write_camera_video(camera, stem.with_suffix(".mp4"))
     byte_size = Path(copied_ref.uri).stat().st_size
     return replace(camera, codec=codec, media=replace(copied_ref, byte_size=byte_size))
 
@@ -190,8 +191,8 @@ def _constant_rate_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
     return all_frames(ref)
 
 
-def _encode_camera(camera: Camera, path: Path) -> tuple[MediaRef, str]:
-    """Write a camera as an mp4 and return the copy and its codec; a video topic is copied by packets if possible."""
+def _write_camera_video(camera: Camera, path: Path) -> tuple[MediaRef, str]:
+    """Write a camera as an mp4, a video topic by packets if possible. Returns the copy and its codec."""
     ref = camera.media
     seconds = image_seconds(ref) if ref.kind in TOPIC_KINDS else None
     if seconds is not None:

@@ -19,7 +19,7 @@ from ares.input import (
     open_input,
 )
 from ares.io import FileState, describe_os_error, file_state, is_url
-from ares.media.readers.images import sample_images
+from ares.media.readers.image_files import sample_images
 
 if TYPE_CHECKING:
     from ares.episode import Camera, MediaRef

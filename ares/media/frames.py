@@ -1,8 +1,8 @@
-"""Decodes the frames of any camera at given seconds, and finds cameras whose picture never changes."""
+"""Decoded frames of any camera, at given seconds or in order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import groupby
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ares.clock import time_tolerance
 from ares.episode import TOPIC_KINDS
 from ares.errors import AresError, MediaError, SourceError
-from ares.input import refuse_outside_links
+from ares.input import decode_image, refuse_outside_links
 from ares.io import describe_os_error
 from ares.media.fingerprint import (
     find_grandparent_folder,
@@ -21,25 +21,23 @@ from ares.media.fingerprint import (
 )
 from ares.media.readers.arrays import read_zarr_frames
 from ares.media.readers.hdf5 import read_hdf5_frames, read_hdf5_images
+from ares.media.readers.image_files import frame_numbers, read_image_file_frames, read_image_files
 from ares.media.readers.images import (
-    frame_numbers,
-    read_image_file_frames,
-    read_image_files,
     read_parquet_frames,
     read_parquet_images,
     read_tfrecord_frames,
     read_tfrecord_images,
 )
 from ares.media.readers.npy import read_npy_frames
-from ares.media.recordings.images import read_all_topic_frames, read_topic_frames
+from ares.media.recordings.topic_frames import read_all_topic_frames, read_topic_frames
 from ares.media.video.codec import read_all_video_frames, read_video_frames
-from ares.media.video.probe import FrameSpans, probe_video
+from ares.media.video.probe import probe_video
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.episode import Episode, MediaRef
+    from ares.episode import MediaRef
     from ares.media.video.codec import OpenVideos
 
 
@@ -104,6 +102,18 @@ def all_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
     if ref.kind in TOPIC_KINDS:
         return _to_rgb(ref, read_all_topic_frames(ref))
     return _to_rgb(ref, _decode_numbers(ref, range(ref.num_frames)))
+
+
+def frames_or_errors(ref: MediaRef, first: int) -> Iterator[NDArray[np.uint8] | MediaError]:
+    """The frames of `all_frames` from one on, and a MediaError in place of each image that cannot be decoded.
+
+    Raises MediaError where the source does not hold each frame as an encoded image, or cannot be read.
+    """
+    for number, data in enumerate(encoded_frames(ref)[first:], start=first):
+        try:
+            yield next(_to_rgb(ref, iter([decode_image(data, f"{ref.uri} {ref.key} frame {number}")])))
+        except MediaError as error:
+            yield error
 
 
 def encoded_frames(ref: MediaRef) -> list[bytes]:
@@ -239,77 +249,3 @@ def _read_error(ref: MediaRef, error: OSError) -> MediaError:
 
 def _unknown_kind(ref: MediaRef) -> MediaError:
     return MediaError(f"frames of kind {ref.kind!r} cannot be read", f"{ref.uri} {ref.key}")
-
-
-_SAMPLED_FRAMES = 5
-# A pixel has changed when a channel differs by more than this, a frame when more than this share of values has.
-_CHANGED_LEVELS = 16
-_CHANGED_SHARE = 1e-3
-_BLACK_LEVEL = 24
-# Frames at either end of an episode that may lie outside an inactive span.
-_EDGE_FRAMES = 2
-_READ_ERROR = "file cannot be read"
-
-
-def frozen_camera_flags(ref: MediaRef, inactive_spans: FrameSpans, first_frame: int) -> tuple[str, ...]:
-    """The flags of a camera that shows the same picture over the whole episode.
-
-    Only a camera whose packets suggest it is decoded, at five frames.
-
-    Args:
-        ref: The camera's frames.
-        inactive_spans: See `ares.media.video.probe.find_inactive_spans`.
-        first_frame: Number of the episode's first frame in the file.
-
-    Returns:
-        ("frozen",), or ("black", "frozen") when the picture is black; () for a camera that shows a change.
-
-    Raises:
-        MediaError: The disk or the server failed.
-    """
-    last_start, first_stop = first_frame + _EDGE_FRAMES, first_frame + ref.num_frames - _EDGE_FRAMES
-    if not any(start <= last_start and first_stop <= stop for start, stop in inactive_spans):
-        return ()
-    numbers = [round(k * (ref.num_frames - 1) / (_SAMPLED_FRAMES - 1)) for k in range(_SAMPLED_FRAMES)]
-    try:
-        frames = frames_at(ref, [number / ref.rate_hz for number in numbers])
-    except MediaError as error:
-        if error.reason == _READ_ERROR:  # the next run reads the record again: it must not miss a finding
-            raise
-        return ()  # frames that cannot be decoded are reported where the camera is used
-    if any(_has_changed(frames[0], frame) for frame in frames[1:]):
-        return ()
-    return ("black", "frozen") if frames.max() <= _BLACK_LEVEL else ("frozen",)
-
-
-def _has_changed(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> bool:
-    import numpy as np
-
-    differences = np.abs(before.astype(np.int16) - after)
-    return bool((differences > _CHANGED_LEVELS).mean() > _CHANGED_SHARE)
-
-
-_VIEW_FRAMES, _VIEW_SIZE = 3, (16, 12)
-
-
-def mean_views(episodes: Iterable[Episode]) -> dict[str, NDArray[np.float64]]:
-    """(192,) the view of each camera of some episodes: the mean of small grey pictures of them, normalised.
-
-    A camera is not there where no frame of it can be read, which an export says.
-    """
-    import cv2
-    import numpy as np
-
-    pictures: dict[str, list[NDArray[np.float64]]] = {}
-    for episode in episodes:
-        seconds = [episode.duration_seconds * part / _VIEW_FRAMES for part in range(_VIEW_FRAMES)]
-        for camera in episode.cameras:
-            try:
-                frames = frames_at(camera.media, seconds)
-            except AresError:
-                continue
-            small = (cv2.resize(frame, _VIEW_SIZE, interpolation=cv2.INTER_AREA) for frame in frames)
-            greys = pictures.setdefault(camera.name, [])
-            greys += [np.asarray(picture.mean(axis=2), np.float64) for picture in small]
-    means = {name: np.mean(frames, axis=0).ravel() for name, frames in pictures.items() if frames}
-    return {name: (view - view.mean()) / (float(view.std()) or 1.0) for name, view in means.items()}

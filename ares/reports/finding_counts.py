@@ -115,7 +115,6 @@ class FindingCodeCount:
             "dimensions": dict(self.dimensions),
             "worst": [listed.to_json() for listed in self.worst],
             "remedy": self.remedy,
-            "page": CODES[self.code].page,
         }
 
 
@@ -135,11 +134,11 @@ class DatasetCheck:
         num_lags: Episodes with a lag.
         num_unknown_lags: Episodes with state and action of the same names, whose lag the data do not say.
         counts: Findings by code, in the order of the codes.
-        num_accepted: Findings that a baseline accepts; the counts are without them.
         contracts: What its signals mean, for each combination of dimensions.
         video: What was counted of the videos; None where they were not decoded.
         num_unnamed: Dimensions of state and action whose name and values do not say what they are: checks of joints and
             of state against action leave them out.
+        lacks: What it lacks for imitation learning, see `ares.imitation`.
     """
 
     dataset: str
@@ -153,10 +152,10 @@ class DatasetCheck:
     num_lags: int
     num_unknown_lags: int
     counts: tuple[FindingCodeCount, ...]
-    num_accepted: int = 0
     contracts: tuple[MeaningContract, ...] = ()
     video: VideoTotals | None = None
     num_unnamed: int = 0
+    lacks: tuple[str, ...] = ()
 
     @property
     def has_faults(self) -> bool:
@@ -177,7 +176,7 @@ class DatasetCheck:
             "lag_known": self.num_lags,
             "lag_unknown": self.num_unknown_lags,
             "unnamed_dimensions": self.num_unnamed,
-            "accepted": self.num_accepted,
+            "lacks": list(self.lacks),
             "video": None if self.video is None else self.video.to_json(),
             "findings": [count.to_json() for count in self.counts],
             "contracts": [contract.to_json() for contract in self.contracts],
@@ -197,11 +196,6 @@ class CheckReport:
     datasets: tuple[DatasetCheck, ...]
     failed: Mapping[str, str] = field(default_factory=dict)
     unread: tuple[UnreadFile, ...] = ()
-
-    @property
-    def num_accepted(self) -> int:
-        """Findings that a baseline accepts."""
-        return sum(dataset.num_accepted for dataset in self.datasets)
 
     @property
     def num_episodes(self) -> int:

@@ -58,7 +58,7 @@ class CodeFix:
 
 @dataclass(frozen=True, kw_only=True)
 class FixReport:
-    """What `ares check --fix` did.
+    """What `ares fix` did.
 
     Attributes:
         destination: The folder of the copy.
@@ -129,7 +129,7 @@ class FixReport:
         )
 
     def to_json(self) -> dict[str, Json]:
-        """The report as JSON: what `ares check --fix DEST --json` prints."""
+        """The report as JSON: what `ares fix SOURCE DEST --json` prints."""
         return {
             "destination": self.destination,
             "written": self.export is not None,

@@ -9,23 +9,24 @@ if TYPE_CHECKING:
         PERSON_ANNOTATORS as PERSON_ANNOTATORS,
         PERSON_COLUMNS as PERSON_COLUMNS,
         Answer as Answer,
+        DescribedEpisodes as DescribedEpisodes,
         find_earlier_answer as find_earlier_answer,
         find_last_answer as find_last_answer,
         give_answer as give_answer,
+        is_about_attribute as is_about_attribute,
+        is_about_episode as is_about_episode,
         list_answers as list_answers,
         prepare_answer as prepare_answer,
         read_answer as read_answer,
-        store_answer as store_answer,
+        read_described as read_described,
         withdraw_answer as withdraw_answer,
     )
     from ares.review.drawing import (
-        QUESTIONS_OF_EPISODES as QUESTIONS_OF_EPISODES,
         Queue as Queue,
         QueueRequest as QueueRequest,
         create_queue as create_queue,
         list_criteria as list_criteria,
         list_queues as list_queues,
-        read_guideline as read_guideline,
         shipped_guidelines as shipped_guidelines,
         usual_guideline as usual_guideline,
     )
@@ -37,19 +38,21 @@ if TYPE_CHECKING:
         create_audit_queue as create_audit_queue,
         find_finding as find_finding,
         judge_instructions as judge_instructions,
-        normalize_instruction as normalize_instruction,
         read_audit_stamp as read_audit_stamp,
         read_audited_episodes as read_audited_episodes,
         read_audits as read_audits,
     )
     from ares.review.instruction_features import read_features as read_features
+    from ares.review.keys import (
+        HELP_KEY as HELP_KEY,
+        UNDO_KEY as UNDO_KEY,
+        list_answer_keys as list_answer_keys,
+    )
     from ares.review.labels import (
         PreparedAnswer as PreparedAnswer,
         SegmentChange as SegmentChange,
-        add_ruling as add_ruling,
         correct_segments as correct_segments,
         person_settings as person_settings,
-        prepare_correction as prepare_correction,
         store_prepared as store_prepared,
         withdraw_segments as withdraw_segments,
     )

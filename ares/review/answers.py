@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ares.annotation import Annotation, Column, Producer
+from ares.annotation import ATTRIBUTE_PREFIX, OUTCOME_COLUMNS, Annotation, Column, Producer
 from ares.errors import RequestError
 from ares.review.labels import (
     PreparedAnswer,
@@ -25,11 +23,11 @@ from ares.store import (
     conjunction,
     counting_answers,
     ids_filter,
-    in_condition,
     keep_newest_annotations,
     original_answer_id,
     quote_literal,
     read_foreign_answers,
+    read_rulings,
     say_earlier,
 )
 
@@ -40,7 +38,12 @@ if TYPE_CHECKING:
 
 # Questions that are no criterion.
 SUCCESS, TEXT, INSTRUCTION, ACCEPTABLE = "success", "text", "instruction", "acceptable"
-_VERDICTS: Mapping[str, tuple[str, ...]] = {SUCCESS: ("success", "failure", "unsure"), TEXT: ("",)}
+# Outcomes that are neither; the share of the task that was done may stand in the text of the answer.
+OTHER_OUTCOMES = ("partial", "aborted")
+_VERDICTS: Mapping[str, tuple[str, ...]] = {
+    SUCCESS: ("success", "failure", "unsure", *OTHER_OUTCOMES),
+    TEXT: ("",),
+}
 _USUAL_VERDICTS = ("met", "unmet", "unsure")
 # Key of the answer in the value of its annotation.
 _ANSWER = "answer"
@@ -55,6 +58,7 @@ _SUCCESS_COLUMNS = (
     ),
     Column(name="failure_kind", type="string", meaning="Kind of the failure that a person saw."),
     Column(name="failure_severity", type="string", meaning="How bad the failure is that a person saw."),
+    *OUTCOME_COLUMNS,
 )
 _INSTRUCTION_COLUMNS = (
     Column(
@@ -68,16 +72,24 @@ _INSTRUCTION_COLUMNS = (
         meaning="What a person says in place of the instruction of the source.",
     ),
 )
+_CAPTION_COLUMN = Column(name=_CAPTION, type="string", meaning="Caption of the whole episode.")
 # Annotators of what is said of whole episodes, by question.
 _EPISODE_LABELS: Mapping[str, tuple[str, tuple[Column, ...]]] = {
     SUCCESS: ("success_label", _SUCCESS_COLUMNS),
     INSTRUCTION: ("instruction_label", _INSTRUCTION_COLUMNS),
 }
 
+# Annotator of what people say of the attributes of episodes: whether the answer of a model is true.
+ATTRIBUTE_LABEL = "attribute_label"
 # Annotators of what people say.
-PERSON_ANNOTATORS = ("ruling", *(name for name, _ in _EPISODE_LABELS.values()))
+PERSON_ANNOTATORS = ("ruling", ATTRIBUTE_LABEL, *(name for name, _ in _EPISODE_LABELS.values()))
 # Columns that only people fill.
-PERSON_COLUMNS = frozenset(column.name for _, columns in _EPISODE_LABELS.values() for column in columns)
+PERSON_COLUMNS = frozenset(
+    column.name
+    for _, columns in _EPISODE_LABELS.values()
+    for column in columns
+    if column not in OUTCOME_COLUMNS
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,20 +97,20 @@ class Answer:
     """What a person says of one episode, segment or text.
 
     Attributes:
-        question: "success", "text" (edited text or slots), "instruction", "acceptable", or a criterion such as "VERB".
-        subject_id: Id of the episode for "success" and "instruction"; else of the annotation that has the text, or of
-            the segment that it is shown on.
-        subject_kind: "episode", "annotation" or "segment"; a "text" of an episode is its caption.
-        verdict: "met", "unmet" or "unsure"; for "success" "success", "failure" or "unsure"; for "text" "".
+        question: "success", "text" (edited text or slots), "instruction", "acceptable", a criterion such as "VERB", or
+            an attribute such as "attr_lighting".
+        subject_id: Id of the annotation that has the text; else of the episode.
+        subject_kind: "episode" or "annotation"; a "text" of an episode is its caption.
+        verdict: "met", "unmet" or "unsure"; for "success" "success", "failure", "partial", "aborted" or "unsure"; for
+            "text" "".
         person: Who says it.
         reason: Why, in the person's words, or "".
         failure_kind: For "success", one of the lab's list, or "".
         severity: For "success", one of the lab's list, or "".
-        text: The new text, for "text" and a corrected instruction.
+        text: The new text, for "text" and a corrected instruction; the answer that is true or not, for an attribute.
         slots: The new slots by name, for "text".
         queue: Name of the queue in which it was asked, or "".
         item: Position of the item in the queue, from 0.
-        drawn: Why it was asked: "random", "worth", "repeat", or "" outside a queue.
         shown: Whether the clip was shown before; an answer without it measures nothing.
     """
 
@@ -114,12 +126,21 @@ class Answer:
     slots: Mapping[str, str] = field(default_factory=dict)
     queue: str = ""
     item: int = 0
-    drawn: str = ""
     shown: bool = False
 
     def to_json(self) -> dict[str, Json]:
         """The fields as JSON, for the log and for files."""
         return {**asdict(self), "slots": dict(self.slots)}
+
+
+def is_about_attribute(question: str) -> bool:
+    """Whether a question is whether an attribute of an episode is true."""
+    return question.startswith(ATTRIBUTE_PREFIX)
+
+
+def is_about_episode(question: str) -> bool:
+    """Whether a question is about an episode, and not about a text."""
+    return question in _EPISODE_LABELS or is_about_attribute(question)
 
 
 def read_answer(annotation: Annotation) -> Answer | None:
@@ -145,24 +166,53 @@ def give_answer(stores: Stores, answer: Answer) -> Annotation:
         RequestError: The question, verdict or subject does not exist, or the person has no name.
         StoreError: It cannot be stored.
     """
-    annotation = store_answer(stores, answer)
+    (annotation,) = store_prepared(stores, prepare_answer(stores, answer))
     stores.sync()
     return annotation
 
 
-def store_answer(stores: Stores, answer: Answer) -> Annotation:
-    """As `give_answer`, in the log alone: the tables show it after `Stores.sync`."""
-    return store_prepared(stores, prepare_answer(stores, answer))
+class DescribedEpisodes(NamedTuple):
+    """What is read of episodes to answer questions about them.
+
+    Attributes:
+        durations: Seconds, by id of the episode.
+        captions: Id of the annotation with the shown caption, by id of the episode that has one.
+    """
+
+    durations: Mapping[str, float]
+    captions: Mapping[str, str]
 
 
-def prepare_answer(stores: Stores, answer: Answer) -> PreparedAnswer:
-    """What `store_answer` would store; errors are those of `give_answer`."""
+def read_described(stores: Stores, episode_ids: Sequence[str]) -> DescribedEpisodes:
+    """What is read of some episodes, once for many answers about them; pass some thousands. Raises StoreError."""
+    ids = ids_filter(episode_ids)
+    rows = stores.tables.episodes.read_columns(["episode_id", "duration_seconds"], ids).to_pylist()
+    columns = ["episode_id", "annotation_id", "start_seconds", "stop_seconds"]
+    where = conjunction([ids, f"annotator = {quote_literal(_CAPTION)}"])
+    shown = stores.tables.segments.scan(columns, where).to_pylist()
+    # Of several the longest counts.
+    shown.sort(key=lambda row: row["stop_seconds"] - row["start_seconds"])
+    return DescribedEpisodes(
+        {row["episode_id"]: float(row["duration_seconds"] or 0.0) for row in rows},
+        {row["episode_id"]: row["annotation_id"] for row in shown},
+    )
+
+
+def prepare_answer(
+    stores: Stores, answer: Answer, described: DescribedEpisodes | None = None
+) -> PreparedAnswer:
+    """What `give_answer` would store; errors are those of `give_answer`.
+
+    Args:
+        stores: Stores of the workspace.
+        answer: What the person says.
+        described: What was read of the episode that it is about; None reads it.
+    """
     _check_answer(stores, answer)
     person, document = answer.person, {_ANSWER: answer.to_json()}
-    if answer.question in _EPISODE_LABELS:
-        return _prepare_episode_label(stores, answer)
-    if answer.question == TEXT and answer.subject_kind == "episode":
-        return _prepare_caption(stores, answer)
+    if is_about_episode(answer.question) or (answer.question, answer.subject_kind) == (TEXT, "episode"):
+        described = described or read_described(stores, [answer.subject_id])
+        return _prepare_about_episode(stores, answer, described)
     subject = find_subject(stores, answer.subject_id, answer.subject_kind)
     if answer.question == TEXT:
         value = {**_edited_value(subject, answer), **document}
@@ -221,20 +271,26 @@ def take_back(stores: Stores, annotation_id: str, person: str) -> None:
 
 def list_answers(stores: Stores, *, queue: str = "", person: str = "") -> Iterator[tuple[Annotation, Answer]]:
     """The answers that count, with their annotations, episode by episode; of one queue and one person if named."""
-    log = stores.annotations
-    people = [producer for producer in log.producers().values() if producer.kind == "person"]
-    selected = [producer for producer in people if not person or producer.settings.get("person") == person]
+    log, selected = stores.annotations, _find_producers(stores, person or None)
     ids = {
         episode_id
         for producer in selected
         for episode_id in log.find_episodes(producer.annotator, producer.maker_id)
     }
     for chunk in batched(sorted(ids), _EPISODES_PER_READ):
-        annotations = log.find_annotations(chunk, maker_ids=[producer.maker_id for producer in selected])
-        for annotation in keep_newest_annotations(annotations):
-            answer = read_answer(annotation)
-            if answer and queue in ("", answer.queue):
-                yield annotation, answer
+        pairs = read_answers(stores, chunk, person or None)
+        yield from (pair for pair in pairs if queue in ("", pair[1].queue))
+
+
+def read_answers(
+    stores: Stores, episode_ids: Collection[str], person: str | None = None
+) -> Iterator[tuple[Annotation, Answer]]:
+    """Yield the answers about some episodes that count, of all people or of one; pass some thousands."""
+    people = [producer.maker_id for producer in _find_producers(stores, person)] if episode_ids else []
+    stored = stores.annotations.find_annotations(list(episode_ids), maker_ids=people) if people else ()
+    for annotation in keep_newest_annotations(stored):
+        if (answer := read_answer(annotation)) is not None:
+            yield annotation, answer
 
 
 def find_last_answer(stores: Stores, episode_id: str, person: str) -> tuple[Annotation, Answer] | None:
@@ -276,29 +332,36 @@ def find_earlier_answer(
 
 def _annotations_of_person(stores: Stores, episode_id: str, person: str) -> list[Annotation]:
     """The annotations that a person made of an episode, in the order of the log."""
-    producers = stores.annotations.producers().values()
-    maker_ids = [
-        producer.maker_id
-        for producer in producers
-        if producer.kind == "person" and producer.settings.get("person") == person.strip()
-    ]
+    maker_ids = [producer.maker_id for producer in _find_producers(stores, person.strip())]
     return list(stores.annotations.find_annotations([episode_id], maker_ids=maker_ids)) if maker_ids else []
 
 
+def _find_producers(stores: Stores, person: str | None) -> list[Producer]:
+    """The producers of a person; those of all people for None."""
+    return [
+        producer
+        for producer in stores.annotations.producers().values()
+        if producer.kind == "person" and person in (None, producer.settings.get("person"))
+    ]
+
+
 def find_subject(stores: Stores, subject_id: str, subject_kind: str) -> Annotation:
-    """The annotation with the text that a person speaks of, by its id or by that of the segment it is shown on.
+    """The annotation with the text that a person speaks of.
 
     Raises:
         RequestError: There is none.
     """
-    if subject_kind == "segment":
-        where = in_condition("segment_id", [subject_id])
-        rows = stores.tables.segments.scan(["annotation_id", "text"], where).to_pylist()
-        subject_id = next((row["annotation_id"] for row in rows if row["text"]), "")
-    annotation = stores.annotations.get_annotation(subject_id) if subject_id else None
+    annotation = stores.annotations.get_annotation(subject_id) if subject_kind == "annotation" else None
     if annotation is None:
         raise RequestError("nothing is said there", f"no {subject_kind} {subject_id!r} with a text")
     return annotation
+
+
+def _is_share(text: str) -> bool:
+    try:
+        return 0 <= float(text) <= 1
+    except ValueError:
+        return False
 
 
 def _check_answer(stores: Stores, answer: Answer) -> None:
@@ -310,6 +373,8 @@ def _check_answer(stores: Stores, answer: Answer) -> None:
         raise RequestError(f"{answer.question} cannot be {answer.verdict!r}", f"there are: {allowed}")
     if max(len(answer.text), len(answer.reason)) > _LONGEST_TEXT:
         raise RequestError("a text is too long", f"at most {_LONGEST_TEXT:,} characters")
+    if answer.question == SUCCESS and answer.text and not _is_share(answer.text):
+        raise RequestError("the share of a task is a number from 0 to 1", f"got {answer.text!r}")
     if answer.question == TEXT and not answer.text.strip():
         raise RequestError("the new text is empty", "to refuse a text, say that it is not acceptable")
     _check_choice("kind of failure", answer.failure_kind, stores.settings.failure_kinds)
@@ -321,62 +386,36 @@ def _check_choice(name: str, choice: str, choices: Sequence[str]) -> None:
         raise RequestError(f"no {name} {choice!r}", f"there are: {', '.join(choices)}")
 
 
-def _prepare_episode_label(stores: Stores, answer: Answer) -> PreparedAnswer:
-    """What is said of a whole episode."""
-    name, columns = _EPISODE_LABELS[answer.question]
+def _prepare_about_episode(stores: Stores, answer: Answer, described: DescribedEpisodes) -> PreparedAnswer:
+    """What is said of a whole episode; its caption in place of the shown one where there is one."""
+    is_caption, id = answer.question == TEXT, answer.subject_id
+    if is_caption and (shown := described.captions.get(id)):
+        return prepare_answer(stores, replace(answer, subject_kind="annotation", subject_id=shown))
+    if answer.subject_kind != "episode" or id not in described.durations:
+        raise RequestError("no such episode", f"{answer.subject_kind} {id!r}")
+    labels = {**_EPISODE_LABELS, TEXT: (_CAPTION, (_CAPTION_COLUMN,))}
+    name, columns = labels.get(answer.question, (ATTRIBUTE_LABEL, ()))
     producer = Producer(
         annotator=name,
         version="1",
         settings=person_settings(answer.person),
         columns=columns,
         kind="person",
+        fills_segments=is_caption,
     )
-    value: dict[str, Json] = {**_label_columns(answer), _ANSWER: answer.to_json()}
-    draft = _draft_about_episode(stores, answer, name, value, producer)
-    return PreparedAnswer(producer, [sign_annotation(producer, draft)])
-
-
-def _draft_about_episode(
-    stores: Stores, answer: Answer, name: str, value: Mapping[str, Json], producer: Producer
-) -> Annotation:
-    """What a person says of a whole episode. Raises RequestError where there is no such episode."""
-    ids = ids_filter([answer.subject_id])
-    row = next(iter(stores.tables.episodes.read_columns(["duration_seconds"], ids).to_pylist()), None)
-    if row is None or answer.subject_kind != "episode":
-        raise RequestError("no such episode", f"{answer.subject_kind} {answer.subject_id!r}")
-    return Annotation(
-        episode_id=answer.subject_id,
+    draft = Annotation(
+        episode_id=id,
         name=name,
-        value=value,
+        value={**_label_columns(answer), _ANSWER: answer.to_json()},
         maker_id=producer.maker_id,
-        subject=answer.subject_id,
+        subject=id,
         start_seconds=0.0,
-        stop_seconds=float(row["duration_seconds"] or 0.0),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        revision=time.time_ns(),
+        stop_seconds=described.durations[id],
+        created="",
+        part=answer.question if name == ATTRIBUTE_LABEL else "",
     )
-
-
-def _prepare_caption(stores: Stores, answer: Answer) -> PreparedAnswer:
-    """The caption of a whole episode as a person writes it, in place of the shown one where there is one."""
-    where = conjunction([ids_filter([answer.subject_id]), f"annotator = {quote_literal(_CAPTION)}"])
-    shown = stores.tables.segments.scan(["annotation_id", "start_seconds", "stop_seconds"], where).to_pylist()
-    if shown:
-        longest = max(shown, key=lambda row: row["stop_seconds"] - row["start_seconds"])
-        subject = replace(answer, subject_kind="annotation", subject_id=longest["annotation_id"])
-        return prepare_answer(stores, subject)
-    producer = Producer(
-        annotator=_CAPTION,
-        version="1",
-        settings=person_settings(answer.person),
-        columns=(Column(name=_CAPTION, type="string", meaning="Caption of the whole episode."),),
-        kind="person",
-        fills_segments=True,
-    )
-    known = stores.annotations.producers().get(producer.maker_id)
-    text = answer.text.strip()
-    value: dict[str, Json] = {"text": text, _CAPTION: text, "author": "person", _ANSWER: answer.to_json()}
-    draft = _draft_about_episode(stores, answer, _CAPTION, value, producer)
+    # Who has corrected captions of a model has its columns, too.
+    known = stores.annotations.producers().get(producer.maker_id) if is_caption else None
     prepared = PreparedAnswer(known or producer, [sign_annotation(producer, draft)])
     return _accept_own_caption(stores, prepared)
 
@@ -384,7 +423,8 @@ def _prepare_caption(stores: Stores, answer: Answer) -> PreparedAnswer:
 def _accept_own_caption(stores: Stores, prepared: PreparedAnswer) -> PreparedAnswer:
     """What a person wrote as a caption, with the ruling that it is true: it is no more a claim of a model."""
     caption, person = prepared.annotations[0], str(prepared.producer.settings.get("person", ""))
-    if caption.name != _CAPTION or caption.is_withdrawn or _question_of(caption) != TEXT:
+    answer = read_answer(caption)
+    if caption.name != _CAPTION or caption.is_withdrawn or answer is None or answer.question != TEXT:
         return prepared
     ruling = Ruling(
         criterion=ACCEPTABLE.upper(),
@@ -396,13 +436,12 @@ def _accept_own_caption(stores: Stores, prepared: PreparedAnswer) -> PreparedAns
     return prepared._replace(beside=prepare_ruling(stores, caption, ruling, WHOLE, {}))
 
 
-def _question_of(annotation: Annotation) -> str:
-    answer = read_answer(annotation)
-    return answer.question if answer else ""
-
-
 def _label_columns(answer: Answer) -> dict[str, Json]:
     """The columns that an answer about an episode fills; "cannot tell" leaves its column empty."""
+    if answer.question == TEXT:
+        return {"text": answer.text.strip(), _CAPTION: answer.text.strip(), "author": "person"}
+    if is_about_attribute(answer.question):
+        return {}
     is_good = {"success": True, "met": True, "failure": False, "unmet": False}.get(answer.verdict)
     if answer.question == INSTRUCTION:
         columns: dict[str, Json] = {
@@ -414,8 +453,19 @@ def _label_columns(answer: Answer) -> dict[str, Json]:
             "person_success": is_good,
             "failure_kind": answer.failure_kind or None,
             "failure_severity": answer.severity or None,
+            **_outcome_values(answer),
         }
     return {name: value for name, value in columns.items() if value is not None}
+
+
+def _outcome_values(answer: Answer) -> dict[str, Json]:
+    """OUTCOME_COLUMNS of an answer; all are empty where the person cannot tell."""
+    if answer.verdict == "unsure":
+        return {}
+    share = float(answer.text) if answer.text else None
+    return dict(
+        zip((column.name for column in OUTCOME_COLUMNS), (answer.verdict, share, "person"), strict=True)
+    )
 
 
 def _edited_value(annotation: Annotation, answer: Answer) -> dict[str, Json]:
@@ -434,10 +484,9 @@ def _find_criterion(
 ) -> tuple[str, dict[str, Json], Sequence[Column]]:
     """The category of a criterion, the rubric that has it and its columns, of the newest grade of an annotation."""
     for annotation in reversed(stores.annotations.find_annotations([subject.episode_id])):
-        rulings = annotation.value.get("rulings")
         is_grade = annotation.subject == subject.annotation_id and not annotation.part
-        for ruling in rulings if is_grade and isinstance(rulings, list) else []:
-            if isinstance(ruling, Mapping) and ruling.get("criterion") == criterion:
+        for ruling in read_rulings(annotation.value) if is_grade else []:
+            if ruling.get("criterion") == criterion:
                 rubric = {name: annotation.value.get(name, "") for name in ("rubric", "rubric_hash")}
                 return (
                     str(ruling["category"]),

@@ -17,7 +17,7 @@ from ares.console import count_of
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.names import check_name
-from ares.review.answers import ACCEPTABLE, INSTRUCTION, SUCCESS
+from ares.review.answers import ACCEPTABLE, INSTRUCTION, SUCCESS, is_about_attribute, is_about_episode
 from ares.review.labels import person_settings
 from ares.rubric import RESERVED_CRITERIA
 from ares.store import batched, ids_filter
@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 # Kinds of documents: headers, and blocks of items.
 QUEUES, ITEMS = "review_queues", "review_items"
 BLOCK_ITEMS = 1_000
-QUESTIONS_OF_EPISODES = (SUCCESS, INSTRUCTION)
 _LONGEST_GUIDELINE = 100_000
-# Why an item is asked: it was drawn at random, or an audit named it.
-RANDOM, _WORTH = "random", "worth"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +39,7 @@ class Queue:
 
     Attributes:
         name: Its name.
-        question: "acceptable", "success", "instruction", or a criterion such as "VERB".
+        question: "acceptable", "success", "instruction", a criterion such as "VERB", or an attribute.
         items: Number of items.
         doubled: How many items two people are asked.
         seed: Of the draw.
@@ -99,7 +96,7 @@ class QueueRequest:
     def __post_init__(self) -> None:
         check_name("queue", self.name, without="/")
         if self.random_items < 1 or not 0 <= self.repeat <= 1:
-            raise RequestError("a queue needs items", "give --random 1 or more, and --repeat from 0 to 1")
+            raise RequestError("a queue needs items", "ask about 1 or more, and of a share from 0 to 1 twice")
         person_settings(self.person)
 
 
@@ -121,22 +118,22 @@ def create_queue(
         RequestError: The name exists, or there is nothing to ask about.
         StoreError: It cannot be written.
     """
-    known = [ACCEPTABLE, *QUESTIONS_OF_EPISODES, *list_criteria(stores)]
+    known = [ACCEPTABLE, SUCCESS, INSTRUCTION, *list_criteria(stores)]
     if request.question not in known:
         raise RequestError(f"no question {request.question!r}", f"there are: {', '.join(known)}")
     candidates = _find_candidates(stores, request, episode_ids)
     if order is None:
-        drawn = draw_rows(candidates, request.random_items, request.seed)
+        drawn = _put_disagreement_first(
+            stores, request, draw_rows(candidates, request.random_items, request.seed)
+        )
     else:
         drawn = sorted(candidates, key=lambda row: -order[row["episode_id"]])
     if not drawn:
-        kind = "episode" if request.question in QUESTIONS_OF_EPISODES else request.annotator or "text"
-        raise RequestError("there is nothing to ask about", f"no {kind} is selected")
-    doubled = random.Random(request.seed).sample(range(len(drawn)), round(request.repeat * len(drawn)))
-    reason, people = RANDOM if order is None else _WORTH, dict.fromkeys(doubled, 2)
-    rows: list[Json] = [
-        {**row, "drawn": reason, "people": people.get(number, 1)} for number, row in enumerate(drawn)
-    ]
+        kind = "episode" if is_about_episode(request.question) else request.annotator or "text"
+        remedy = f"; `ares annotate {kind}` makes them" if kind == request.annotator else ""
+        raise RequestError("there is nothing to ask about", f"no {kind} is selected{remedy}")
+    doubled = {*random.Random(request.seed).sample(range(len(drawn)), round(request.repeat * len(drawn)))}
+    rows: list[Json] = [{**row, "people": 2 if number in doubled else 1} for number, row in enumerate(drawn)]
     return write_queue(stores, request, rows)
 
 
@@ -155,8 +152,21 @@ def draw_rows(rows: Iterable[Mapping[str, Any]], count: int, seed: int) -> list[
     return heapq.nsmallest(count, rows, key=number)
 
 
+def _put_disagreement_first(
+    stores: Stores, request: QueueRequest, rows: list[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """The rows in the order of how little the samples of their captions agree; without samples as they are."""
+    column = f"{request.annotator}_agreement"
+    if is_about_episode(request.question) or column not in stores.tables.episodes.columns():
+        return rows
+    where = ids_filter([row["episode_id"] for row in rows])
+    values = stores.tables.episodes.read_columns(["episode_id", column], where).to_pylist()
+    agreements = {row["episode_id"]: row[column] for row in values if row[column] is not None}
+    return sorted(rows, key=lambda row: agreements.get(row["episode_id"], 1.0))
+
+
 def write_queue(stores: Stores, request: QueueRequest, rows: Sequence[Json]) -> Queue:
-    """Store a queue of items, each with "subject", "episode_id", "drawn" and "people", how many are asked.
+    """Store a queue of items, each with "subject", "episode_id" and "people", how many are asked.
 
     The items are written before the header: what was begun and not finished is no queue.
 
@@ -201,19 +211,17 @@ def usual_guideline(settings: Settings, question: str) -> str:
     """The guideline of a question: that of the lab (ARES_REVIEW_GUIDELINE), else one with examples of its kind.
 
     Raises:
-        RequestError: The file of the lab cannot be read.
+        RequestError: The file of the lab cannot be read, or has more than 100,000 characters.
     """
-    if settings.review_guideline:
-        return read_guideline(Path(settings.review_guideline))
-    return shipped_guidelines().get(question, shipped_guidelines()["criterion"])
-
-
-def read_guideline(path: Path) -> str:
-    """The text of a file. Raises RequestError where it cannot be read or has more than 100,000 characters."""
+    if not settings.review_guideline:
+        kind = ACCEPTABLE if is_about_attribute(question) else question
+        return shipped_guidelines().get(kind, shipped_guidelines()["criterion"])
     try:
-        text = path.read_text(encoding="utf-8")
+        text = Path(settings.review_guideline).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RequestError("the guideline cannot be read", f"{str(path)!r}: {error}") from None
+        raise RequestError(
+            "the guideline cannot be read", f"{settings.review_guideline!r}: {error}"
+        ) from None
     if len(text) > _LONGEST_GUIDELINE:
         raise RequestError(
             "the guideline is too long", f"{count_of(len(text), 'character', comma=True)}, at most 100,000"
@@ -237,7 +245,7 @@ def _find_candidates(
     for ids in batched(episode_ids, BLOCK_ITEMS):
         where = ids_filter(ids)
         shown = stores.tables.episodes.read_columns(["episode_id"], where)["episode_id"].to_pylist()
-        if request.question in QUESTIONS_OF_EPISODES:
+        if is_about_episode(request.question):
             yield from ({"subject": episode_id, "episode_id": episode_id} for episode_id in sorted(shown))
             continue
         columns, known = ["annotation_id", "episode_id", "annotator", "text"], set(shown)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from uuid import uuid4
 
 from ares.console import count_are, count_of
 from ares.errors import RequestError
-from ares.review.answers import INSTRUCTION, Answer
+from ares.review.answers import INSTRUCTION
 from ares.review.drawing import Queue, QueueRequest, create_queue
 from ares.review.instruction_features import read_features
 from ares.review.instruction_model import LEAST_EPISODES, LabelledRows, fit_instructions
@@ -27,17 +28,15 @@ if TYPE_CHECKING:
 
     from ares.episode import Json
     from ares.review.instruction_model import InstructionFits
-    from ares.store import EpisodeVectors, Stores
+    from ares.store import Stores
 
 
 # Kinds of documents: the audit of each dataset, under its name, and under one key what is another after each audit.
 AUDITS, AUDIT_STAMPS = "instruction_audits", "instruction_audit_stamps"
 _LAST = "last"
 _VERSION = "2"
-# Findings that are kept of a dataset, and of them those of which the frames that decide are found.
-_MOST_FINDINGS, _MOST_WITH_FRAMES = 10_000, 200
-# Episodes of an instruction that frames are compared with, and frames that are named.
-_EXAMPLES, _FRAMES = 12, 2
+# Findings that are kept of a dataset.
+_MOST_FINDINGS = 10_000
 # Episodes that are looked up at once.
 _LOOKUP_BATCH = 1_000
 _COLUMNS = ("episode_id", "content_hash")
@@ -58,8 +57,6 @@ class InstructionFinding:
         share: Probability of that one against the stated one, 0.5 to 1.
         key: Key of the episode in its source; "" in audits of earlier versions.
         source: File or folder of its source; "" in those, too.
-        camera: Camera of the frames that decide, or "".
-        seconds: The frames that decide, from the start of the episode.
     """
 
     episode_id: str
@@ -68,29 +65,9 @@ class InstructionFinding:
     share: float
     key: str = ""
     source: str = ""
-    camera: str = ""
-    seconds: tuple[float, ...] = ()
 
     def __str__(self) -> str:
-        frames = ", ".join(f"{second:.1f} s" for second in self.seconds)
-        where = f": frames {frames}" if frames else ""
-        return f'the instruction "{self.instruction}" fits less than "{self.proposed}"{where}'
-
-    def correction(self, person: str) -> Answer:
-        """The answer of a person who accepts the proposal; the source stays as it is."""
-        return Answer(
-            question=INSTRUCTION,
-            subject_id=self.episode_id,
-            subject_kind="episode",
-            verdict="unmet",
-            person=person,
-            text=self.proposed,
-            reason="another instruction of the dataset fits better",
-        )
-
-    def to_json(self) -> dict[str, Json]:
-        """The fields as JSON."""
-        return {**asdict(self), "seconds": list(self.seconds)}
+        return f'the instruction "{self.instruction}" fits less than "{self.proposed}"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +109,7 @@ class InstructionAudit:
 
     def to_json(self) -> dict[str, Json]:
         """The fields as JSON."""
-        return {**asdict(self), "findings": [finding.to_json() for finding in self.findings]}
+        return asdict(self)
 
 
 def audit_instructions(stores: Stores, datasets: Sequence[str] = ()) -> list[InstructionAudit]:
@@ -151,7 +128,8 @@ def audit_instructions(stores: Stores, datasets: Sequence[str] = ()) -> list[Ins
     """
     # Answers of a queue are in the log at once, and in the tables later.
     stores.sync()
-    known = _count_datasets(stores)
+    batches = stores.tables.episodes.scan(["dataset"])
+    known = {name for batch in batches for name in batch["dataset"].unique().to_pylist()}
     unknown = [name for name in datasets if name not in known]
     if unknown or not known:
         raise RequestError(
@@ -201,7 +179,7 @@ def create_audit_queue(stores: Stores, request: QueueRequest, dataset: str = "")
     audits = [audit for audit in read_audits(stores) if dataset in ("", audit.dataset)]
     shares = {finding.episode_id: finding.share for audit in audits for finding in audit.findings}
     if not shares:
-        hint = "`ares check --instructions` makes one" if not audits else "its instructions need no queue"
+        hint = "`ares audit instructions` makes one" if not audits else "its instructions need no queue"
         raise RequestError("no audit names an episode", hint)
     recipe: dict[str, Json] = {"audit": _VERSION, **({"dataset": dataset} if dataset else {})}
     return create_queue(stores, replace(request, question=INSTRUCTION, recipe=recipe), shares, order=shares)
@@ -217,18 +195,17 @@ def find_finding(stores: Stores, dataset: str, episode_id: str) -> InstructionFi
 def _audit_from_json(document: Json) -> InstructionAudit:
     stored = cast("dict[str, Any]", document)
     findings = tuple(
-        InstructionFinding(**{**row, "seconds": tuple(row["seconds"])}) for row in stored["findings"]
+        InstructionFinding(**_pick_fields(InstructionFinding, row)) for row in stored["findings"]
     )
     power = AuditPower(**stored.get("power", {}))
-    known = {part.name: stored[part.name] for part in fields(InstructionAudit) if part.name in stored}
-    return InstructionAudit(**{**known, "findings": findings, "power": power})
+    return InstructionAudit(
+        **{**_pick_fields(InstructionAudit, stored), "findings": findings, "power": power}
+    )
 
 
-def _count_datasets(stores: Stores) -> Counter[str]:
-    counts = Counter[str]()
-    for batch in stores.tables.episodes.scan(["dataset"]):
-        counts.update({row["values"]: row["counts"] for row in batch["dataset"].value_counts().to_pylist()})
-    return counts
+def _pick_fields(kind: Any, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """What a class knows of a stored row: earlier versions kept more, or less."""
+    return {part.name: stored[part.name] for part in fields(kind) if part.name in stored}
 
 
 class AuditedEpisode(NamedTuple):
@@ -288,24 +265,7 @@ def _audit_dataset(stores: Stores, dataset: str, space: str) -> InstructionAudit
         return replace(audit, episodes=len(rows), reason=reason)
     seen = [row for row, is_seen in zip(rows, features.is_seen.tolist(), strict=True) if is_seen]
     judged = judge_instructions(audit, seen, features.values[features.is_seen])
-    examples = _list_examples(seen, judged.findings)
-    named = [
-        _with_frames(stores, space, finding, examples) if number < _MOST_WITH_FRAMES else finding
-        for number, finding in enumerate(_with_sources(stores, judged.findings))
-    ]
-    return replace(judged, episodes=len(rows), findings=tuple(named))
-
-
-def _list_examples(
-    rows: Sequence[AuditedEpisode], findings: Sequence[InstructionFinding]
-) -> dict[str, list[str]]:
-    """By instruction some episodes that have it and are not named."""
-    named, examples = {finding.episode_id for finding in findings}, defaultdict[str, list[str]](list)
-    for row in rows:
-        known = examples[normalize_instruction(row.counting)]
-        if len(known) < _EXAMPLES and row.episode_id not in named:
-            known.append(row.episode_id)
-    return examples
+    return replace(judged, episodes=len(rows), findings=tuple(_with_sources(stores, judged.findings)))
 
 
 def _with_sources(stores: Stores, findings: Sequence[InstructionFinding]) -> Iterator[InstructionFinding]:
@@ -319,16 +279,6 @@ def _with_sources(stores: Stores, findings: Sequence[InstructionFinding]) -> Ite
             yield replace(finding, key=row["key"], source=row["source"])
 
 
-def _with_frames(
-    stores: Stores, space: str, finding: InstructionFinding, examples: Mapping[str, Sequence[str]]
-) -> InstructionFinding:
-    stated, other = (
-        examples.get(normalize_instruction(text), ()) for text in (finding.instruction, finding.proposed)
-    )
-    camera, seconds = _find_deciding_frames(stores, space, finding.episode_id, stated, other)
-    return replace(finding, camera=camera, seconds=seconds)
-
-
 def normalize_instruction(text: str) -> str:
     """A text without case, punctuation and repeated spaces: what is written so is one instruction."""
     return _PUNCTUATION.sub(" ", text.casefold()).strip()
@@ -337,7 +287,7 @@ def normalize_instruction(text: str) -> str:
 def judge_instructions(
     audit: InstructionAudit, rows: Sequence[AuditedEpisode], features: NDArray[np.float16]
 ) -> InstructionAudit:
-    """The verdict and the findings of N episodes, without the frames that decide.
+    """The verdict and the findings of N episodes.
 
     Args:
         audit: The audit so far.
@@ -346,21 +296,13 @@ def judge_instructions(
     """
     labelled, texts = _label_rows(rows, features)
     fits = fit_instructions(labelled)
-    count = len(fits.sizes)
     audit = replace(
         audit,
         episodes=len(rows),
         judged=int((fits.classes[labelled.labels] >= 0).sum()),
-        instructions=count,
+        instructions=fits.count,
+        power=measure_power(labelled, fits),
     )
-    if count < 2:
-        reason = (
-            f"no two instructions have {LEAST_EPISODES} different episodes"
-            if (fits.classes >= 0).sum() < 2
-            else f"cannot tell here: the frames do not distinguish its instructions; {_REMEDY}"
-        )
-        return replace(audit, reason=reason)
-    audit = replace(audit, power=measure_power(labelled, fits))
     if not audit.power.is_enough:
         counts = f"found {audit.power.detected} of {audit.power.planted} planted"
         are_rare = 2 * audit.judged < audit.episodes
@@ -368,7 +310,7 @@ def judge_instructions(
             f"most instructions have fewer than {LEAST_EPISODES} different episodes" if are_rare else _REMEDY
         )
         return replace(audit, reason=f"cannot tell here ({counts}): {why}")
-    findings = _find_contrary(rows, labelled, fits, texts)
+    findings = islice(_find_contrary(rows, labelled, fits, texts), _MOST_FINDINGS)
     return replace(audit, verdict="judged", findings=tuple(findings))
 
 
@@ -406,19 +348,14 @@ def _find_contrary(
 
     named = np.flatnonzero(fits.is_named)
     largest = _largest_labels(labelled, fits)
-    yielded = 0
     for index in named[np.argsort(-fits.share[named], kind="stable")].tolist():
-        if rows[index].is_ruled:
-            continue
-        yield InstructionFinding(
-            episode_id=rows[index].episode_id,
-            instruction=rows[index].text,
-            proposed=texts[largest[int(fits.best[index])]],
-            share=round(float(fits.share[index]), 4),
-        )
-        yielded += 1
-        if yielded == _MOST_FINDINGS:
-            return
+        if not rows[index].is_ruled:
+            yield InstructionFinding(
+                episode_id=rows[index].episode_id,
+                instruction=rows[index].text,
+                proposed=texts[largest[int(fits.best[index])]],
+                share=round(float(fits.share[index]), 4),
+            )
 
 
 def _largest_labels(labelled: LabelledRows, fits: InstructionFits) -> list[int]:
@@ -428,44 +365,5 @@ def _largest_labels(labelled: LabelledRows, fits: InstructionFits) -> list[int]:
     counts = np.bincount(labelled.labels, minlength=len(fits.classes))
     return [
         int(max(np.flatnonzero(fits.classes == number), key=lambda label: (counts[label], -label)))
-        for number in range(len(fits.sizes))
+        for number in range(fits.count)
     ]
-
-
-def _find_deciding_frames(
-    stores: Stores, space: str, episode_id: str, stated: Sequence[str], other: Sequence[str]
-) -> tuple[str, tuple[float, ...]]:
-    """The camera and the seconds of the frames that are most like the other episodes and least like its instruction.
-
-    Args:
-        stores: Stores of the workspace.
-        space: Embedding space of the frame vectors.
-        episode_id: The episode.
-        stated: Episodes of its stated instruction.
-        other: Episodes of the instruction that fits better.
-    """
-    import numpy as np
-
-    table = stores.tables.vectors(space)
-    means = [_camera_means(table.read_episodes(ids[:_EXAMPLES]).values()) for ids in (stated, other)]
-    vectors = table.read(episode_id)
-    best: tuple[float, str, tuple[float, ...]] = (-np.inf, "", ())
-    for camera in sorted(set(vectors.cameras) & means[0].keys() & means[1].keys()):
-        rows = np.array(vectors.cameras) == camera
-        scores = vectors.vectors[rows] @ (means[1][camera] - means[0][camera])
-        selected = np.sort(np.argsort(-scores, kind="stable")[:_FRAMES])
-        seconds = tuple(round(float(second), 2) for second in vectors.seconds[rows][selected])
-        best = max(best, (float(scores.max()), camera, seconds))
-    return best[1:]
-
-
-def _camera_means(episodes: Iterable[EpisodeVectors]) -> dict[str, NDArray[np.float32]]:
-    """The mean vector of the frames of each camera."""
-    import numpy as np
-
-    vectors: dict[str, list[NDArray[np.float32]]] = defaultdict(list)
-    for episode in episodes:
-        names = np.array(episode.cameras)
-        for camera in set(episode.cameras):
-            vectors[camera].append(episode.vectors[names == camera].mean(axis=0))
-    return {camera: np.mean(parts, axis=0) for camera, parts in vectors.items()}

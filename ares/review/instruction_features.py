@@ -1,8 +1,7 @@
-"""The features of episodes that the instruction audit compares: directions of frames, motion and what a judge saw."""
+"""The features of episodes that the instruction audit compares: directions of frames, and motion."""
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 _EPISODES_PER_READ, _EPISODES_OF_BASIS = 500, 1_000
 # Directions that are kept of each kind, parts of an episode that are distinguished, and cameras.
 _DIRECTIONS, _PARTS, _MOST_CAMERAS = 48, 3, 3
-# Annotations of what a judge saw before it knew a text, and the length of their vectors.
-_OBSERVATION, _HASHED = "observation", 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +144,7 @@ def _read_blocks(
     for row, episode_id in enumerate(ids):
         if episode_id in stored:
             frames[row] = _summarise_frames(stored[episode_id], cameras)
-    blocks = [frames, _read_observations(stores, ids)]
+    blocks = [frames]
     for name, length in motion:
         means, missing = stores.tables.vectors(name).mean_vectors(ids), np.full(length, np.nan, np.float32)
         blocks.append(np.stack([means.get(episode_id, missing) for episode_id in ids]))
@@ -168,18 +165,3 @@ def _summarise_frames(vectors: EpisodeVectors, cameras: Sequence[str]) -> NDArra
             stop = max((part + 1) * len(of_camera) // _PARTS, start + 1)
             means[number, part] = of_camera[start:stop].mean(axis=0)
     return means.reshape(-1)
-
-
-def _read_observations(stores: Stores, ids: Sequence[str]) -> NDArray[np.float32]:
-    """(N, 64) hashed words of what a judge saw in each episode before it knew a text; NaN where it saw none."""
-    import numpy as np
-
-    words = np.zeros((len(ids), _HASHED), np.float32)
-    rows = {episode_id: row for row, episode_id in enumerate(ids)}
-    for annotation in stores.annotations.find_annotations(ids, [_OBSERVATION]):
-        for slot, part in annotation.value.items():
-            text = str(part.get("value") or "") if isinstance(part, Mapping) else ""
-            for word in text.lower().split():
-                words[rows[annotation.episode_id], zlib.crc32(f"{slot} {word}".encode()) % _HASHED] = 1.0
-    words[~words.any(axis=1)] = np.nan
-    return words

@@ -70,14 +70,14 @@ class InstructionFits:
         best: (N,) the other class that fits best, or -1.
         share: (N,) probability of that class against the stated one, 0 to 1; NaN where that has no model.
         is_named: (N,) whether that class fits clearly better, and few of the nearest episodes have the stated one.
-        sizes: (K,) number of counted episodes of each class.
+        count: K.
     """
 
     classes: NDArray[np.int64]
     best: NDArray[np.int64]
     share: NDArray[np.float64]
     is_named: NDArray[np.bool_]
-    sizes: NDArray[np.int64]
+    count: int
 
 
 def fit_instructions(rows: LabelledRows) -> InstructionFits:
@@ -97,14 +97,12 @@ def fit_instructions(rows: LabelledRows) -> InstructionFits:
     stated, best, other = _compare_rows(rows, sample, classes, whitening, spread)
     is_clear = stated > _CLEAR_RATIO * other
     neighbours = _compare_neighbours(rows, sample, classes, whitening, np.where(is_clear, best, -1))
-    stated_class = classes[rows.labels]
-    is_counted = rows.is_counted & (stated_class >= 0)
     return InstructionFits(
         classes=classes,
         best=best,
         share=_compute_shares(stated - other, rows.is_counted),
         is_named=is_clear & (neighbours <= _MOST_OWN_NEIGHBOURS),
-        sizes=np.bincount(stated_class[is_counted], minlength=int(classes.max(initial=-1)) + 1),
+        count=int(classes.max(initial=-1)) + 1,
     )
 
 

@@ -49,7 +49,7 @@ def measure_power(rows: LabelledRows, fits: InstructionFits) -> AuditPower:
 
     rng, power = np.random.default_rng(0), AuditPower()
     seems_right, classes = rows.is_counted & ~fits.is_named, fits.classes[rows.labels]
-    tasks = np.where(classes >= 0, classes, len(fits.sizes) + rows.labels)
+    tasks = np.where(classes >= 0, classes, fits.count + rows.labels)
     most = max(1, int(min(_PLANTED, _SHARE_AT_ONCE * seems_right.sum()) / 2))
     for _ in range(_PLANTED):
         drawn = rng.permutation(np.flatnonzero(seems_right))

@@ -6,12 +6,20 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.annotation import WITHDRAWN, Annotation, Column, Cost, Producer
 from ares.errors import RequestError
-from ares.rubric import GRADE_COLUMNS, Rubric, Ruling, Verdict
-from ares.store import HERE, ORIGIN, RESTORES, UNCHANGED, keep_newest_annotations
+from ares.rubric import COMPLETED, GRADE_COLUMNS, NOT_COMPLETED, PEOPLE_SAY_SO, Ruling, Verdict
+from ares.store import (
+    HERE,
+    ORIGIN,
+    RESTORES,
+    UNCHANGED,
+    hide_annotations,
+    keep_newest_annotations,
+    read_rulings,
+)
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -20,43 +28,6 @@ if TYPE_CHECKING:
 
 _VERSION = "1"
 _LONGEST_NAME = 100
-
-
-def add_ruling(
-    stores: Stores,
-    annotation: Annotation,
-    rubric: Rubric,
-    criterion: str,
-    verdict: Verdict,
-    person: str,
-    reason: str = "",
-) -> Annotation:
-    """Store a person's ruling on one criterion of a caption; it replaces the judge's, and an earlier one of the person.
-
-    Args:
-        stores: Stores of the workspace.
-        annotation: The caption.
-        rubric: The rubric that has the criterion.
-        criterion: Id of the criterion ("VERB").
-        verdict: The verdict.
-        person: Name of the person.
-        reason: Why, in the person's words.
-
-    Returns:
-        The annotation that holds the ruling.
-
-    Raises:
-        RequestError: The rubric has no such criterion, or the person has no name.
-        StoreError: It cannot be stored.
-    """
-    categories = dict(rubric.categories)
-    if criterion not in categories:
-        raise RequestError(f"no criterion {criterion!r}", f"rubric {rubric.id} has {', '.join(categories)}")
-    ruling = Ruling(criterion=criterion, verdict=verdict, source="person", judge=person, reason=reason)
-    described: dict[str, Json] = {"rubric": rubric.id, "rubric_hash": rubric.hash}
-    columns = (*GRADE_COLUMNS, *rubric.verdict_columns)
-    prepared = prepare_ruling(stores, annotation, ruling, categories[criterion], described, columns)
-    return store_prepared(stores, prepared)
 
 
 class PreparedAnswer(NamedTuple):
@@ -73,15 +44,49 @@ class PreparedAnswer(NamedTuple):
     beside: PreparedAnswer | None = None
 
 
-def store_prepared(stores: Stores, prepared: PreparedAnswer) -> Annotation:
-    """Store what a person says; `Stores.sync` shows it. Returns the first annotation. Raises StoreError."""
-    stores.annotations.add_producer(prepared.producer)
-    annotations = list(prepared.annotations)
-    if prepared.beside:
-        stores.annotations.add_producer(prepared.beside.producer)
-        annotations += prepared.beside.annotations
-    stores.annotations.append(annotations)
-    return prepared.annotations[0]
+def store_prepared(stores: Stores, *prepared: PreparedAnswer) -> list[Annotation]:
+    """Store what people say; `Stores.sync` shows it. Returns the first annotation of each. Raises StoreError."""
+    parts = [part for answer in prepared for part in (answer, answer.beside) if part]
+    for producer in {part.producer.maker_id: part.producer for part in parts}.values():
+        stores.annotations.add_producer(producer)
+    stores.annotations.append([annotation for part in parts for annotation in part.annotations])
+    _hide_grades(stores, _list_outcomes(prepared))
+    return [answer.annotations[0] for answer in prepared]
+
+
+def _list_outcomes(prepared: Sequence[PreparedAnswer]) -> dict[str, str]:
+    """How episodes ended, as captions say it; "" where an answer takes an earlier one back."""
+    words: dict[Any, str] = {True: COMPLETED, False: NOT_COMPLETED}
+    return {
+        annotation.episode_id: words.get(annotation.value.get(column.name), "")
+        for answer in prepared
+        for column in answer.producer.columns
+        if column.is_outcome
+        for annotation in answer.annotations
+    }
+
+
+def _hide_grades(stores: Stores, stated: Mapping[str, str]) -> None:
+    """Let grades be made again for which another outcome was taken than people say now.
+
+    Args:
+        stores: Stores of the workspace.
+        stated: How episodes ended, as people say, by id; "" where nobody says so any more.
+    """
+    if not stated:
+        return
+    newest = keep_newest_annotations(stores.annotations.find_annotations(list(stated)))
+    hidden = [item for item in newest if _is_by_other(item, stated[item.episode_id])]
+    hide_annotations(stores.annotations, hidden)
+
+
+def _is_by_other(grade: Annotation, stated: str) -> bool:
+    """Whether an outcome of people was taken back, or one refused the caption, so that nothing more was asked."""
+    rulings = read_rulings(grade.value)
+    if not stated:
+        return any(ruling.get("reason") == PEOPLE_SAY_SO for ruling in rulings)
+    refusal = (Verdict.UNMET, "stored", stated)
+    return refusal in [tuple(map(ruling.get, ("verdict", "source", "claimed"))) for ruling in rulings]
 
 
 def prepare_ruling(
@@ -147,17 +152,15 @@ def prepare_correction(
         RequestError: The person has no name.
         StoreError: The log cannot be read.
     """
-    original = stores.annotations.producers()[annotation.maker_id]
-    producer = replace(
-        original,
-        version=_VERSION,
-        model="",
-        prompt_hash="",
-        settings=person_settings(person),
-        kind="person",
-    )
+    producer = _correcting_producer(stores, annotation, person)
     corrected = replace(annotation, value=value, ordinal=0)
     return _sign_segments(producer, [corrected, *_copy_segments_beside(stores, annotation, producer)])
+
+
+def _correcting_producer(stores: Stores, annotation: Annotation, person: str) -> Producer:
+    """The producer of what a person says in place of an annotation."""
+    original, settings = stores.annotations.producers()[annotation.maker_id], person_settings(person)
+    return replace(original, version=_VERSION, model="", prompt_hash="", settings=settings, kind="person")
 
 
 def _copy_segments_beside(stores: Stores, annotation: Annotation, person: Producer) -> list[Annotation]:
@@ -258,9 +261,7 @@ def correct_segments(
         raise RequestError(
             "the segments cannot be changed", "they were changed meanwhile, or one would be empty"
         )
-    original = stores.annotations.producers()[segments[0].maker_id]
-    settings = person_settings(person)
-    producer = replace(original, version=_VERSION, model="", prompt_hash="", settings=settings, kind="person")
+    producer = _correcting_producer(stores, segments[0], person)
     written: list[Annotation] = []
     for segment in segments:
         change = by_id.get(segment.annotation_id)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.console import count_of
 from ares.errors import RequestError
-from ares.review.answers import read_answer
+from ares.review.answers import is_about_attribute, read_answers
 from ares.review.measurement_drawing import (
     CAPTION,
     Drawing,
@@ -21,7 +21,7 @@ from ares.review.measurement_drawing import (
     read_drawn_items,
 )
 from ares.statistics import bound_true_share, count_missing_answers, exact_tail
-from ares.store import ids_filter, keep_newest_annotations
+from ares.store import ids_filter
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -60,7 +60,7 @@ class MeasuredShare:
 
     Attributes:
         dataset: The dataset.
-        question: "caption", "segment", "success" or "instruction".
+        question: "caption", "segment", "success", "instruction", or the column of an attribute.
         what: What is measured, in words, and what it is where people agree.
         answers: Answers that enter the bound.
         true: Those of them that are true.
@@ -103,8 +103,11 @@ class MeasuredShare:
 
     def best_bound(self) -> float:
         """The bound if all answers that are left were true."""
-        known = self.answers + self.unsure + self.unseen
-        return self._bound(max(0, min(MOST_ANSWERS - self.answers, self.drawn_from - known)))
+        return self._bound(self.count_possible())
+
+    def count_possible(self) -> int:
+        """How many more answers can enter the bound."""
+        return max(0, min(MOST_ANSWERS, self.drawn_from - self.unsure) - self.answers)
 
     def _bound(self, more: int) -> float:
         true, count = self.true + more, max(1, self.drawn_from)
@@ -140,7 +143,7 @@ class MeasuredShare:
         return count_of(len(self.people), "person", "people")
 
     def _list_remarks(self) -> Iterator[str]:
-        if self.what[1] == "true" and self.total:
+        if self.what[0].startswith("accepted") and self.total:
             yield f"{format_share(self.accepted / self.total)} of all are accepted"
         if self.answers and self.measured < self.accepted:
             yield f"measured: {self.measured:,} of {count_of(self.accepted, 'episode', comma=True)}"
@@ -180,14 +183,12 @@ def _read_verdicts(
     stores: Stores, question: str, items: Sequence[Mapping[str, Any]]
 ) -> dict[str, list[_Verdict]]:
     """What people say of the subjects of some items and counts, by subject."""
-    subjects, ids = {row["subject"] for row in items}, sorted({row["episode_id"] for row in items})
-    producers = stores.annotations.producers().values()
-    people = [producer.maker_id for producer in producers if producer.kind == "person"]
-    annotations = stores.annotations.find_annotations(ids, maker_ids=people) if people and ids else ()
+    subjects = {row["subject"]: row.get("word") for row in items}
     verdicts: dict[str, list[_Verdict]] = {}
-    for annotation in keep_newest_annotations(annotations):
-        answer = None if annotation.is_withdrawn else read_answer(annotation)
-        if answer and answer.question == question and annotation.subject in subjects:
+    for annotation, answer in read_answers(stores, {row["episode_id"] for row in items}):
+        if answer.question == question and annotation.subject in subjects:
+            if is_about_attribute(question) and answer.text != subjects[annotation.subject]:
+                continue  # it was said of the value of another model
             words = answer.person.strip(), answer.verdict, answer.shown, answer.queue, answer.item
             verdicts.setdefault(annotation.subject, []).append(_Verdict(*words))
     return verdicts
@@ -236,8 +237,8 @@ class Measurements:
     """
 
     def __init__(self, stores: Stores, question: MeasuredQuestion) -> None:
-        self._stores, self.question, self.subjects = stores, question, Subjects(stores, question)
-        self._drawings = list_drawings(stores)
+        self._stores, self.question, self._drawings = stores, question, list_drawings(stores)
+        self.subjects = Subjects(stores, question, self._drawings)
         self.populations = self.subjects.count_populations(stores, self._drawings)
 
     def drawings(self, dataset: str) -> list[Drawing]:
@@ -248,8 +249,10 @@ class Measurements:
     def read(self, dataset: str) -> Measured:
         """What people's answers say of a dataset, by the newest drawing that is far enough."""
         population = self.populations[dataset]
-        empty = MeasuredShare(dataset=dataset, question=self.question.name, what=self.question.what)
-        start = replace(empty, drawn_from=population.accepted)
+        what = self.question.describe(population.makers, population.accepted)
+        start = MeasuredShare(
+            dataset=dataset, question=self.question.name, what=what, drawn_from=population.accepted
+        )
         measured = [Measured(self._count(drawing), drawing) for drawing in self.drawings(dataset)]
         most = max((item.share.answers for item in measured), default=0)
         # One that was only begun is waited for: the one before speaks of what was there then.
@@ -298,7 +301,7 @@ def count_answers(
     share = MeasuredShare(
         dataset=drawing.dataset,
         question=question.name,
-        what=question.what,
+        what=question.describe(drawing.makers, drawing.accepted),
         answers=len(entered),
         true=sum(is_true for _, is_true in entered),
         drawn_from=drawing.accepted,
@@ -347,11 +350,12 @@ def _list_parts(row: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
 def read_measured_shares(stores: Stores) -> dict[str, list[MeasuredShare]]:
     """By dataset what was measured of each question, and of captions also where nothing was."""
     shares, drawn = dict[str, list[MeasuredShare]](), {drawing.question for drawing in list_drawings(stores)}
-    for name in dict.fromkeys([CAPTION, *sorted(drawn)]):
+    is_graded = find_measured_question(CAPTION).verdict in stores.tables.segments.columns()
+    for name in dict.fromkeys([*([CAPTION] if is_graded else []), *sorted(drawn)]):
         measurements = Measurements(stores, find_measured_question(name))
-        for dataset in measurements.populations:
+        for dataset, population in measurements.populations.items():
             share = measurements.read(dataset).share
-            if share.answers or name == CAPTION:
+            if share.answers or (name == CAPTION and population.makers.judge):
                 shares.setdefault(dataset, []).append(share)
     return dict(sorted(shares.items()))
 

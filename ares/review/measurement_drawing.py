@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from ares.annotation import ATTRIBUTE_PREFIX
 from ares.errors import RequestError
-from ares.review.answers import ACCEPTABLE, INSTRUCTION, SUCCESS
+from ares.review.answers import ACCEPTABLE, INSTRUCTION, SUCCESS, is_about_attribute
 from ares.review.drawing import (
     ITEMS,
-    RANDOM,
     Queue,
     QueueRequest,
     draw_rows,
@@ -39,6 +39,8 @@ _MOST_ACCEPTED, _MOST_REFUSED = 600, 200
 # Every fourth question is about a refused one, and a tenth of all is asked of a second person.
 _BLOCK, _REPEAT = 4, 0.1
 _ROWS_AT_ONCE = 10_000
+# Judge of a grade that names none: where no model has graded, the tables do not say which person did.
+_PERSON = "person"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class MeasuredQuestion:
     """A question of a measurement, and the columns with what is measured.
 
     Attributes:
-        name: "caption", "segment", "success" or "instruction".
+        name: "caption", "segment", "success", "instruction", or the column of an attribute.
         what: What is measured, in words, and what it is where people agree.
         maker: Column with the id of the maker; "" where the source is the maker.
         answered: The question that people answer, see `Answer`.
@@ -54,6 +56,7 @@ class MeasuredQuestion:
         verdict: Column with the word of the maker, or "".
         refused: The word by which a judge refuses, whose subjects are no part of the population; or "".
         annotator: Annotator of the texts that are asked about; "" for a question about episodes.
+        value: Column with the value that people say is true or not, or "".
     """
 
     name: str
@@ -64,6 +67,13 @@ class MeasuredQuestion:
     verdict: str = "grade"
     refused: str = "not_acceptable"
     annotator: str = ""
+    value: str = ""
+
+    def describe(self, makers: Makers, number: int) -> tuple[str, str]:
+        """`what` of so many of some makers: without a judge all are measured, and none is accepted."""
+        if makers.judge or not self.refused:
+            return self.what
+        return f"all {number:,} {self.what[0].removeprefix('accepted ')}, none graded", self.what[1]
 
 
 _QUESTIONS = (
@@ -84,7 +94,11 @@ def find_measured_question(name: str) -> MeasuredQuestion:
     for question in _QUESTIONS:
         if question.name == name:
             return question
-    raise RequestError(f"no question {name!r}", f"there are: {', '.join(MEASURED_QUESTIONS)}")
+    if is_about_attribute(name):
+        what = f"answers to {name.removeprefix(ATTRIBUTE_PREFIX)}", "right"
+        return MeasuredQuestion(name, what, "attributes_maker", name, {}, verdict="", refused="", value=name)
+    known = f"{', '.join(MEASURED_QUESTIONS)}, and {ATTRIBUTE_PREFIX}NAME of each attribute"
+    raise RequestError(f"no question {name!r}", f"there are: {known}")
 
 
 class Makers(NamedTuple):
@@ -120,22 +134,47 @@ _TEXTS = ("subject", "episode_id", "dataset", "text_maker", "judge", "word")
 class Subjects:
     """Everything that could be asked about for a question, in all datasets, and who made it.
 
+    Where no judge has graded anything of a dataset, all of it counts as accepted.
+
     Args:
         stores: Stores of the workspace.
         question: The question.
+        drawings: All drawings: a judge of one of them has graded, also where people have answered since.
 
     Attributes:
         question: The question.
         rows: A row for each, with the columns `_TEXTS`, "time" and "is_refuted".
     """
 
-    def __init__(self, stores: Stores, question: MeasuredQuestion) -> None:
+    def __init__(self, stores: Stores, question: MeasuredQuestion, drawings: Iterable[Drawing]) -> None:
         import pyarrow as pa
 
         producers = stores.annotations.producers()
         people = [maker_id for maker_id, producer in producers.items() if producer.kind == "person"]
-        self.question, self._people = question, pa.array(people, pa.string())
+        self.question, self._people = question, pa.array([*people, _PERSON], pa.string())
         self.rows = _read_rows(stores, question)
+        # Datasets that a judge has graded.
+        self._judged = {
+            item.dataset for item in drawings if item.question == question.name and item.makers.judge
+        }
+        if question.refused:
+            self._accept_ungraded()
+
+    def _accept_ungraded(self) -> None:
+        """Accept what has no grade in datasets without a judge."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        has_word, dataset = pc.not_equal(self.rows["word"], ""), self.rows["dataset"]
+        is_unnamed = pc.and_(has_word, pc.equal(self.rows["judge"], ""))
+        judge = pc.if_else(is_unnamed, _PERSON, self.rows["judge"])
+        is_by_judge = pc.and_not(has_word, pc.is_in(judge, value_set=self._people))
+        self._judged |= set(dataset.filter(is_by_judge).unique().to_pylist())
+        is_judged = pc.is_in(dataset, value_set=pa.array(sorted(self._judged), pa.string()))
+        (accepted,) = self.question.words
+        word = pc.if_else(pc.or_(has_word, is_judged), self.rows["word"], accepted)
+        rest = self.rows.drop_columns(["judge", "word"])
+        self.rows = rest.append_column("judge", judge).append_column("word", word)
 
     def accepted(self, accepts_refuted: bool = True) -> pa.Table:
         """The rows that are measured, or accepted, whoever says so; with those of refuted judges or without."""
@@ -195,7 +234,8 @@ class Subjects:
         is_by_people = pc.is_in(self.rows["judge"], value_set=self._people)
         answered, counted = set(self.rows["subject"].filter(is_by_people).to_pylist()), set[str]()
         for drawing in drawings if answered else ():
-            if drawing.question == self.question.name:
+            is_of_judge = drawing.makers.judge or drawing.dataset not in self._judged
+            if drawing.question == self.question.name and is_of_judge:
                 drawn = {row["subject"] for row in read_drawn_items(stores, drawing)} & answered - counted
                 counted |= drawn
                 tallies[drawing.dataset][drawing.makers] += len(drawn)
@@ -231,12 +271,13 @@ def _read_rows(stores: Stores, question: MeasuredQuestion) -> pa.Table:
         "episode_id": "episode_id",
         "text_maker": "maker_id",
         "judge": question.maker,
-        "word": question.verdict,
+        "word": question.verdict or question.value,
         **({"time": "grade_time", "is_refuted": "grade_refuted"} if question.refused else {}),
     }
     names = {name: column for name, column in names.items() if column in known}
     shown = stores.tables.episodes.read_columns(["episode_id", "dataset"])
-    if question.verdict and len({"judge", "word"} & names.keys()) < 2:
+    has_word = question.verdict or question.value
+    if has_word and not question.refused and len({"judge", "word"} & names.keys()) < 2:
         shown, names = shown.slice(0, 0), {}
     if not names:
         rows = shown
@@ -247,11 +288,16 @@ def _read_rows(stores: Stores, question: MeasuredQuestion) -> pa.Table:
         # A text that a person wrote is not of the source: it is no more measured.
         rewritten = "instruction_original" in stores.tables.episodes.columns()
         recorded = "instruction <> ''" + " AND instruction_original IS NULL" * rewritten
-        condition = "" if question.verdict else recorded
+        valued = f"{question.value} IS NOT NULL"
+        condition = "" if question.verdict else valued if question.value else recorded
         rows = stores.tables.episodes.read_columns(list(dict.fromkeys(names.values())), condition)
     positions = pc.index_in(rows["episode_id"], shown["episode_id"].combine_chunks())
     dataset = shown["dataset"].combine_chunks().take(positions)
     columns = {"dataset": dataset, **{name: rows[column] for name, column in names.items()}}
+    if question.value and "word" in columns:
+        word = columns["word"]
+        is_list = pa.types.is_list(word.type)
+        columns["word"] = pc.binary_join(word, ", ") if is_list else pc.cast(word, pa.string())
     empty = {**dict.fromkeys(_TEXTS, ""), "time": 0.0, "is_refuted": False}
     whole = {
         name: pc.fill_null(columns[name], value) if name in columns else pa.repeat(value, len(rows))
@@ -353,7 +399,6 @@ def draw_measurement(
         {
             "subject": row["subject"],
             "episode_id": row["episode_id"],
-            "drawn": RANDOM,
             "people": 0 if row["subject"] in known else 2 if generator.random() < _REPEAT else 1,
             "word": row["word"],
         }

@@ -3,33 +3,47 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.review.answers import INSTRUCTION, Answer, find_subject, prepare_answer, read_answer, take_back
+from ares.review.answers import (
+    INSTRUCTION,
+    Answer,
+    find_subject,
+    is_about_attribute,
+    is_about_episode,
+    prepare_answer,
+    read_answers,
+    take_back,
+)
 from ares.review.drawing import (
     BLOCK_ITEMS,
     ITEMS,
-    QUESTIONS_OF_EPISODES,
     QUEUES,
     list_queues,
     queue_from_json,
 )
 from ares.review.labels import person_settings, store_prepared
-from ares.store import ids_filter, keep_newest_annotations, recorded_columns, recorded_instruction
+from ares.store import (
+    ids_filter,
+    read_rulings,
+    recorded_columns,
+    recorded_instruction,
+)
 
 if TYPE_CHECKING:
     from ares.annotation import Annotation
     from ares.store import Stores
 
 
-# Kind of documents: who has or had which seat of an item.
-SEATS = "review_seats"
+# Kinds of documents: who has or had which seat of an item, and a random text for each change in a block of items.
+SEATS, _SEAT_CHANGES = "review_seats", "review_seat_changes"
 # What is shown of an item for which no judge has named a frame.
 _BEFORE_THE_END = 0.5
 # An item that nobody has answered for so long is free again; who answers late keeps the word.
@@ -52,9 +66,8 @@ class QueueItem:
         episode_id: The episode.
         start_seconds: Start of the clip.
         stop_seconds: End of the clip.
-        text: The text that is asked about; for an instruction that of the source.
+        text: The text that is asked about; for an instruction that of the source, for an attribute its value.
         evidence: Seconds of the frames that decide, if a judge has named some.
-        drawn: "random", "worth" or "repeat".
     """
 
     queue: str
@@ -68,7 +81,6 @@ class QueueItem:
     stop_seconds: float
     text: str
     evidence: tuple[float, ...]
-    drawn: str
 
     def to_json(self) -> dict[str, Json]:
         """The fields as JSON."""
@@ -82,20 +94,36 @@ class QueueProgress:
     Attributes:
         answered: Items that somebody has answered.
         items: All items.
-        own: Answers of the person.
-        second: Items that two people have answered, of `doubled`.
-        doubled: Items that two people are asked.
+        own: Items that the person has answered.
+        left: Items that the person may still be asked; without a person, that still need an answer.
+        busy_until: When the last of them is free that another person is asked now, in seconds since 1970; else 0.
+        verdicts: How often the person has answered what, such as {"met": 19, "unmet": 1}.
     """
 
     answered: int
     items: int
     own: int
-    second: int
-    doubled: int
+    left: int
+    busy_until: float
+    verdicts: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
         """The numbers as JSON."""
         return asdict(self)
+
+    def describe_own(self) -> str:
+        """How far the person is, of what the person has answered and may still be asked: "you: 12 of 40"."""
+        return f"you: {self.own:,} of {self.own + self.left:,}"
+
+    def describe_verdicts(self) -> str:
+        """What the person has answered: "; 19 met, 1 unmet", or ""."""
+        counts = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(self.verdicts.items()))
+        return f"; {counts}" if counts else ""
+
+    def describe_busy(self) -> str:
+        """Until when other people are asked what is left: "" where they are not."""
+        until = time.strftime("%H:%M", time.localtime(self.busy_until))
+        return f"; somebody else is asked what is left, until {until}" if self.busy_until else ""
 
     def __str__(self) -> str:
         return f"{self.answered:,} of {self.items:,}" if self.items else "the queue has no items"
@@ -121,11 +149,26 @@ class _Lease(NamedTuple):
     verdict: str
 
 
+class _SeatBlock(NamedTuple):
+    """The seats of a block of items.
+
+    Attributes:
+        change: Text of the last change, or None.
+        leases: The leases, by item.
+        episodes: The episodes that are answered there.
+    """
+
+    change: Json
+    leases: list[_Lease]
+    episodes: set[str]
+
+
 class ReviewQueue:
-    """A queue in use.
+    """A queue in use; it keeps what it reads, and reads what has changed again.
 
     Two people never get the same seat of an item: a seat is claimed in the log, and free again after `LEASE_SECONDS`.
-    A second seat is for somebody who has not answered the item before. How far a queue is follows from the seats.
+    A second seat is for somebody who has not answered the item before. An answer that was taken back, or that does
+    not count in a measurement as no clip was shown, opens its item again; it is asked behind the others.
 
     Args:
         stores: Stores of the workspace.
@@ -146,6 +189,7 @@ class ReviewQueue:
         self.queue = queue_from_json(document)
         self._stores, self._log, self._clock = stores, stores.annotations, clock
         self._blocks: dict[int, list[Mapping[str, Any]]] = {}
+        self._seats, self._sequence = dict[int, _SeatBlock](), self._log.last_sequence()
 
     def next(self, person: str) -> QueueItem | None:
         """What a person is asked next, again the same until it is answered; None when nothing is left for the person.
@@ -154,23 +198,25 @@ class ReviewQueue:
             RequestError: The person has no name.
         """
         person = str(person_settings(person)["person"])
-        by_item = defaultdict[int, list[_Lease]](list)
-        for lease in self._leases():
-            by_item[lease.item].append(lease)
+        leases, by_item = self._leases(), defaultdict[int, list[_Lease]](list)
+        own = {lease.item for lease in leases if lease.person == person and lease.verdict}
+        for lease in leases:
+            if lease.item not in own:
+                by_item[lease.item].append(lease)
         seats = {number: _find_seats(leases) for number, leases in by_item.items()}
-        leases = (lease for item in seats.values() for lease in item.values())
-        unanswered = (lease for lease in leases if lease.person == person and not lease.verdict)
-        for lease in sorted(unanswered, key=lambda lease: (-lease.until, lease.item)):
-            if (item := self._show(lease.item, lease.seat)) is not None:
-                self._put_lease(lease.item, lease.seat, person)
-                return item
+        shown = (lease for item in seats.values() for lease in item.values())
+        unanswered = [lease for lease in shown if lease.person == person and not lease.verdict]
+        unanswered.sort(key=lambda lease: (-lease.until, lease.item))
+        if (item := self._ask_again(lease for lease in unanswered if lease.until)) is not None:
+            return item
+        own |= {lease.item for lease in unanswered}
         for number in range(self.queue.items):
-            if not any(lease.person == person and lease.verdict for lease in by_item[number]):
+            if number not in own:
                 for seat in range(int(self._row(number).get("people", 1))):
                     item = self._claim(number, seat, person, seats.get(number, {}).get(seat))
                     if item is not None:
                         return item
-        return None
+        return self._ask_again(lease for lease in unanswered if not lease.until)
 
     def next_episodes(self, item: QueueItem, count: int) -> list[str]:
         """The episodes that are probably asked about after an item: of near items that nobody has claimed yet."""
@@ -192,6 +238,8 @@ class ReviewQueue:
             RequestError: The answer is none that can be given.
             StoreError: It cannot be stored.
         """
+        if is_about_attribute(item.question):
+            fields["text"] = item.text
         answer = Answer(
             question=item.question,
             subject_id=item.subject_id,
@@ -200,7 +248,6 @@ class ReviewQueue:
             person=str(person_settings(person)["person"]),
             queue=item.queue,
             item=item.item,
-            drawn=item.drawn,
             **fields,
         )
         return self.give(answer, item.seat)
@@ -209,18 +256,12 @@ class ReviewQueue:
         """Store an answer about an item of this queue, such as an earlier one with another verdict; see `answer`."""
         prepared = prepare_answer(self._stores, answer)
         with self._log.atomic():
-            annotation = store_prepared(self._stores, prepared)
+            (annotation,) = store_prepared(self._stores, prepared)
             self.record(answer, seat)
         return annotation
 
     def record(self, answer: Answer, seat: int | None = None) -> None:
         """Take note of an answer that is in the log; without a seat, in the one that its person has or that is free."""
-        if seat is None:
-            leases = list(self._leases(answer.item))
-            seats = _find_seats(leases)
-            person_seats = [lease.seat for lease in leases if lease.person == answer.person]
-            free = [number for number in (0, 1) if number not in seats or not seats[number].verdict]
-            seat = next(iter([*person_seats, *free]), max(seats, default=0) + 1)
         self._put_lease(answer.item, seat, answer.person, answer.verdict)
 
     def undo(self, person: str) -> QueueItem | None:
@@ -231,32 +272,78 @@ class ReviewQueue:
             return None
         last = max(answered, key=lambda lease: (lease.until, lease.item))
         with self._log.atomic():
-            for annotation_id in self._find_answers(last):
-                take_back(self._stores, annotation_id, person)
+            for annotation, answer in read_answers(
+                self._stores, [self._row(last.item)["episode_id"]], person
+            ):
+                if (answer.queue, answer.item) == (self.queue.name, last.item):
+                    take_back(self._stores, annotation.annotation_id, person)
             self._put_lease(last.item, last.seat, person)
         return self._show(last.item, last.seat)
 
     def progress(self, person: str = "") -> QueueProgress:
         """How far the queue is, from what each person has answered."""
-        answered = [lease for lease in self._leases() if lease.verdict]
-        first, second = ({lease.item for lease in answered if lease.seat == seat} for seat in (0, 1))
+        leases = self._leases()
+        answered = [lease for lease in leases if lease.verdict]
+        own = {lease.item for lease in answered if lease.person == person}
+        others = {(lease.item, lease.seat) for lease in answered if lease.item not in own}
+        seats = Counter(item for item, _ in others)
+        full = {item for item, count in seats.items() if count >= int(self._row(item).get("people", 1))}
+        over, now = own | full, self._clock()
+        unfinished = (lease for lease in leases if lease.person != person and lease.item not in over)
+        ends = [lease.until for lease in unfinished if not lease.verdict and lease.until > now]
         return QueueProgress(
-            answered=len(first),
+            answered=len({lease.item for lease in answered if lease.seat == 0}),
             items=self.queue.items,
-            own=len({lease.item for lease in answered if lease.person == person}),
-            second=len(second),
-            doubled=self.queue.doubled,
+            own=len(own),
+            left=self.queue.items - len(over),
+            busy_until=max(ends, default=0.0),
+            verdicts=dict(Counter(lease.verdict for lease in answered if lease.person == person)),
         )
 
-    def _leases(self, number: int | None = None) -> Iterator[_Lease]:
-        """Yield the leases of an item, of all items by default, by item, seat and attempt."""
-        name = f"{self.queue.name}/"
-        for key, document in self._log.find_documents(
-            SEATS, name if number is None else f"{name}{number:07d}/"
-        ):
-            item, seat, attempt = map(int, key.removeprefix(name).split("/"))
+    def _leases(self) -> list[_Lease]:
+        """The leases of all items; one whose answer does not count any more is unanswered and over."""
+        changed, last = set[str](), self._sequence
+        while entries := self._log.read(last):
+            changed.update(entry.annotation.episode_id for entry in entries)
+            last = entries[-1].sequence
+        changes = dict(self._log.find_documents(_SEAT_CHANGES, f"{self.queue.name}/"))
+        for block in range(-(-self.queue.items // BLOCK_ITEMS)):
+            kept, key = self._seats.get(block), self._change_key(block)
+            if kept is None or kept.change != changes.get(key) or not changed.isdisjoint(kept.episodes):
+                self._seats[block] = self._read_seats(key, changes.get(key))
+        self._sequence = last
+        return [lease for block in self._seats.values() for lease in block.leases]
+
+    def _read_seats(self, prefix: str, change: Json = None) -> _SeatBlock:
+        """The seats with a prefix of their keys."""
+        leases = list[_Lease]()
+        for key, document in self._log.find_documents(SEATS, prefix):
+            item, seat, attempt = map(int, key.removeprefix(f"{self.queue.name}/").split("/"))
             stored = cast("dict[str, Any]", document)
-            yield _Lease(item, seat, attempt, stored["person"], stored["until"], stored["verdict"])
+            leases.append(_Lease(item, seat, attempt, stored["person"], stored["until"], stored["verdict"]))
+        # Answers about purged episodes were given, too.
+        rows = {
+            lease: row for lease in leases if lease.verdict and not _is_gone(row := self._row(lease.item))
+        }
+        is_measured, episodes = "measure" in self.queue.recipe, {row["episode_id"] for row in rows.values()}
+        counting = {
+            (answer.person.strip(), answer.subject_id)
+            for _, answer in read_answers(self._stores, episodes)
+            if answer.question == self.queue.question and (answer.shown or not is_measured)
+        }
+        over = {
+            lease for lease, row in rows.items() if (lease.person.strip(), row["subject"]) not in counting
+        }
+        shown = [lease._replace(verdict="", until=0.0) if lease in over else lease for lease in leases]
+        return _SeatBlock(change, shown, episodes)
+
+    def _ask_again(self, leases: Iterable[_Lease]) -> QueueItem | None:
+        """Give the first item of some leases of a person for longer; None where none can be shown."""
+        for lease in leases:
+            if (item := self._show(lease.item, lease.seat)) is not None:
+                self._put_lease(lease.item, lease.seat, lease.person)
+                return item
+        return None
 
     def _claim(self, number: int, seat: int, person: str, current: _Lease | None) -> QueueItem | None:
         """Take a seat that is free or whose lease has ended; None where it is not, or somebody else was faster."""
@@ -268,27 +355,33 @@ class ReviewQueue:
         if (item := self._show(number, seat)) is None:
             return None
         key = self._seat_key(number, seat, attempt)
-        return item if self._log.claim_document(SEATS, key, self._make_lease(person)) else None
+        with self._log.atomic():
+            is_claimed = self._log.claim_document(SEATS, key, self._make_lease(person))
+            self._note_change(number)
+        return item if is_claimed else None
 
     def _make_lease(self, person: str, verdict: str = "") -> dict[str, Json]:
         return {"person": person, "until": self._clock() + LEASE_SECONDS, "verdict": verdict}
 
-    def _put_lease(self, number: int, seat: int, person: str, verdict: str = "") -> None:
+    def _put_lease(self, number: int, seat: int | None, person: str, verdict: str = "") -> None:
         """Write the lease of a person in place of an earlier one of the same person."""
-        leases = [lease for lease in self._leases(number) if lease.seat == seat]
-        own = [lease.attempt for lease in leases if lease.person == person]
-        attempt = own[-1] if own else len(leases)
+        leases = self._read_seats(f"{self.queue.name}/{number:07d}/").leases
+        if seat is None:
+            seats = _find_seats(leases)
+            person_seats = [lease.seat for lease in leases if lease.person == person]
+            free = [number for number in (0, 1) if number not in seats or not seats[number].verdict]
+            seat = next(iter([*person_seats, *free]), max(seats, default=0) + 1)
+        own = [lease.attempt for lease in leases if (lease.seat, lease.person) == (seat, person)]
+        attempt = own[-1] if own else sum(lease.seat == seat for lease in leases)
         key = self._seat_key(number, seat, attempt)
-        self._log.put_documents(SEATS, {key: self._make_lease(person, verdict)})
+        with self._log.atomic():
+            self._log.put_documents(SEATS, {key: self._make_lease(person, verdict)})
+            self._note_change(number)
 
-    def _find_answers(self, lease: _Lease) -> Iterator[str]:
-        """Yield the id of what a person has answered to an item, unless it was taken back or changed elsewhere."""
-        stored = self._log.find_annotations([self._row(lease.item)["episode_id"]])
-        for annotation in keep_newest_annotations(stored):
-            answer = read_answer(annotation)
-            key = (self.queue.name, lease.item, lease.person)
-            if answer and (answer.queue, answer.item, answer.person) == key:
-                yield annotation.annotation_id
+    def _note_change(self, number: int) -> None:
+        """Let all who keep the seats of a block of items read them again."""
+        key = self._change_key(number // BLOCK_ITEMS)
+        self._log.put_documents(_SEAT_CHANGES, {key: uuid.uuid4().hex})
 
     def _show(self, number: int, seat: int) -> QueueItem | None:
         """An item as it is shown; None where its episode was removed, until an undo brings it back."""
@@ -296,17 +389,19 @@ class ReviewQueue:
         if _is_gone(row):
             return None
         table = self._stores.tables.episodes
-        columns = ["duration_seconds", "dataset", *recorded_columns(table.columns(), "instruction")]
+        columns = ["duration_seconds", *recorded_columns(table.columns(), "instruction")]
         episodes = table.read_columns(columns, ids_filter([row["episode_id"]]))
         if not len(episodes):
             return None
-        kind = "episode" if question in QUESTIONS_OF_EPISODES else "annotation"
+        kind = "episode" if is_about_episode(question) else "annotation"
         if kind == "episode":
             (episode,) = episodes.to_pylist()
             start, stop = 0.0, float(episode["duration_seconds"] or 0.0)
             # Whether it is right is asked of what the source says, whatever others say in its place.
             text = recorded_instruction(episode) if question == INSTRUCTION else episode["instruction"]
-            evidence = self._audited_frames(episode["dataset"], row)
+            if is_about_attribute(question):
+                text = row["word"]
+            evidence: tuple[float, ...] = ()
         else:
             subject = find_subject(self._stores, row["subject"], kind)
             start, stop = subject.start_seconds, subject.stop_seconds
@@ -323,17 +418,7 @@ class ReviewQueue:
             stop_seconds=stop,
             text=str(text or ""),
             evidence=evidence,
-            drawn="repeat" if seat else str(row["drawn"]),
         )
-
-    def _audited_frames(self, dataset: str, row: Mapping[str, Any]) -> tuple[float, ...]:
-        """Seconds of the frames for which the audit names an episode, in a queue of those: else they tell its word."""
-        if self.queue.question != INSTRUCTION or "audit" not in self.queue.recipe:
-            return ()
-        from ares.review.instruction_audit import find_finding
-
-        finding = find_finding(self._stores, dataset, row["episode_id"])
-        return finding.seconds if finding else ()
 
     def _evidence(self, subject: Annotation) -> tuple[float, ...]:
         """The second of the frame on which the least sure ruling of a judge rests, else the end.
@@ -342,13 +427,12 @@ class ReviewQueue:
         """
         named: list[tuple[float, list[float]]] = []
         for annotation in self._log.find_annotations([subject.episode_id]):
-            rulings = annotation.value.get("rulings")
-            if annotation.subject == subject.annotation_id and isinstance(rulings, list):
-                for ruling in rulings:
-                    times = ruling.get("evidence") if isinstance(ruling, Mapping) else None
-                    if isinstance(ruling, Mapping) and isinstance(times, list) and times:
-                        margin = float(str(ruling.get("margin", 1.0)))
-                        named.append((margin, sorted(float(str(time)) for time in times)))
+            is_about = annotation.subject == subject.annotation_id
+            for ruling in read_rulings(annotation.value) if is_about else ():
+                times = ruling.get("evidence")
+                if isinstance(times, list) and times:
+                    margin = float(str(ruling.get("margin", 1.0)))
+                    named.append((margin, sorted(float(str(time)) for time in times)))
         if not named:
             return (max(subject.start_seconds, subject.stop_seconds - _BEFORE_THE_END),)
         _, seconds = min(named)
@@ -361,6 +445,10 @@ class ReviewQueue:
             document = self._log.get_document(ITEMS, f"{self.queue.name}/{block:06d}")
             self._blocks[block] = cast("list[Mapping[str, Any]]", document)
         return self._blocks[block][position]
+
+    def _change_key(self, block: int) -> str:
+        """Key of the changes of a block of items, with which the keys of its seats begin."""
+        return f"{self.queue.name}/{block:04d}"
 
     def _seat_key(self, number: int, seat: int, attempt: int) -> str:
         return f"{self.queue.name}/{number:07d}/{seat}/{attempt:04d}"

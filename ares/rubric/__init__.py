@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from ares.rubric.caption_parser import (
         VERBS as VERBS,
         find_verb_base_form as find_verb_base_form,
-        group_wordings as group_wordings,
         normalize_caption as normalize_caption,
         read_action_and_outcome as read_action_and_outcome,
     )
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
         swap_value as swap_value,
     )
     from ares.rubric.gate_verdicts import (
+        PEOPLE_SAY_SO as PEOPLE_SAY_SO,
         SOURCE_SAYS_SO as SOURCE_SAYS_SO,
         VERDICTS_COLUMN as VERDICTS_COLUMN,
         names_people as names_people,
@@ -53,12 +53,13 @@ if TYPE_CHECKING:
         join_attributes as join_attributes,
         make_slot_columns as make_slot_columns,
         normalize_value as normalize_value,
+        order_slots as order_slots,
         read_verbs as read_verbs,
         shipped_verbs as shipped_verbs,
         slots_from_json as slots_from_json,
         slots_to_json as slots_to_json,
     )
-    from ares.rubric.text_states import TextState as TextState, find_text_states as find_text_states
+    from ares.rubric.text_states import find_text_states as find_text_states
     from ares.rubric.tripwire import (
         BATTERY as BATTERY,
         CAPTIONS_PER_CONTROL as CAPTIONS_PER_CONTROL,
@@ -74,7 +75,6 @@ if TYPE_CHECKING:
         GRADE_COLUMNS as GRADE_COLUMNS,
         GRADE_TIME_COLUMN as GRADE_TIME_COLUMN,
         OLDER_GRADE as OLDER_GRADE,
-        PANEL_COLUMNS as PANEL_COLUMNS,
         REFUTED_COLUMN as REFUTED_COLUMN,
         RESERVED_CRITERIA as RESERVED_CRITERIA,
         WHOLE as WHOLE,

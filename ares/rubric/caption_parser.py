@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.resources import files
 from typing import Literal, cast, get_args
 
 from ares.rubric.slots import (
@@ -15,54 +16,23 @@ from ares.rubric.slots import (
     SlotName,
     SlotValues,
     is_short_value,
-    shipped_verbs,
 )
 
 Outcome = Literal["success", "attempt", "failure"]
 _WORST_LAST: tuple[Outcome, ...] = get_args(Outcome)
 
-# Words for an action of the shipped guide of verbs, by its verb; the verbs of the guide stand for themselves.
-_VERB_GROUPS: Mapping[str, tuple[str, ...]] = {
-    "pick up": ("pick", "take", "get", "fetch", "retrieve", "collect"),
-    "grasp": ("grab", "grip"),
-    "lift": ("raise",),
-    "place": ("put", "set", "lay", "position", "deposit", "drop", "dunk", "return"),
-    "insert": ("plug", "fit"),
-    "remove": ("unplug", "extract"),
-    "push": ("shove", "nudge"),
-    "pull": ("drag", "tug"),
-    "press": ("depress", "click"),
-    "rotate": ("turn", "twist", "spin"),
-    "close": ("shut",),
-    "move": ("bring", "transfer", "carry", "transport"),
-    "reach": ("go",),
-    "sweep": ("brush",),
-    "wipe": ("clean", "scrub"),
-    "hit": ("hammer", "drive", "strike", "knock", "kick"),
-    "throw": ("toss",),
-    "cut": ("slice",),
-    "stir": ("mix",),
+_WORD_LINES = [
+    line.partition(": ")
+    for line in files("ares.rubric").joinpath("verb_words.txt").read_text("utf-8").splitlines()
+    if not line.startswith("#")
+]
+# By word the verb of the shipped guide that it means, and all verbs: further ones stand in lines without ": ".
+_VERB_KEY: Mapping[str, str] = {
+    word: verb for verb, sign, words in _WORD_LINES if sign for word in words.split()
 }
-_VERB_KEY: Mapping[str, str] = {word: verb for verb, words in _VERB_GROUPS.items() for word in words}
-
-# Further verbs, each a separate action; their other forms are read as these.
-_OTHER_VERBS = frozenset(
-    (
-        *("adjust", "align", "assemble", "attach", "bend", "break", "bump", "button", "catch"),
-        *("cook", "cover", "detach", "dip", "draw", "dry", "dump", "eat", "empty", "erase"),
-        *("feed", "fill", "flip", "fold", "hand", "hang", "heat", "hold", "hook", "hover"),
-        *("iron", "join", "keep", "leave", "lever", "load", "lock", "lose", "lower"),
-        *("mount", "open", "operate", "overturn", "pack", "paint", "peel", "point", "poke"),
-        *("pour", "prepare", "rearrange", "release", "reorient", "reposition", "roll", "rub"),
-        *("scoop", "scratch", "screw", "separate", "serve", "shake", "sift", "slide", "slip"),
-        *("smooth", "sort", "spray", "spread", "sprinkle", "squeeze", "stack", "store"),
-        *("straighten", "stretch", "swap", "swing", "switch", "tear", "tie", "tighten", "tilt"),
-        *("tip", "touch", "type", "uncover", "unfold", "unlock", "unpack", "unscrew", "unstack"),
-        *("untie", "unwrap", "use", "wash", "watch", "water", "wave", "weigh", "wind", "wrap"),
-        *("write", "zip"),
-    )
+VERBS = frozenset(_VERB_KEY).union(
+    *(verb.split()[:1] if sign else verb.split() for verb, sign, _ in _WORD_LINES)
 )
-VERBS = frozenset(_VERB_KEY) | {verb.split()[0] for verb in _VERB_GROUPS} | _OTHER_VERBS
 DETERMINERS = frozenset(["the", "a", "an", "its", "their", "this", "that", "these", "those", "some", "one"])
 # Words that no action begins with.
 _NO_ACTIONS = DETERMINERS.union(
@@ -233,27 +203,6 @@ _ENDS = (
     (re.compile(r",? \(?(?:or|and maybe) not\)?$"), "attempt"),
     (re.compile(r",? (?:successfully|with success|please)$"), "success"),
 )
-
-
-# Words of place that mean the same.
-_POSITION_WORDS = {"onto": "on", "into": "in", "inside": "in"}
-
-
-def group_wordings(texts: Iterable[str]) -> list[tuple[tuple[str, ...], bool]]:
-    """Texts that are wordings of one task, groups of several alone, and whether they differ in case and marks alone."""
-    groups: dict[object, dict[str, str]] = {}
-    for text in texts:
-        words = re.sub(r"[^\w\s]+", " ", text.casefold().replace("_", " ")).split()
-        form = " ".join(_POSITION_WORDS.get(word, word) for word in words if word not in ("a", "an", "the"))
-        groups.setdefault(_name_task(normalize_caption(form)), {})[text] = form
-    return [(tuple(forms), len({*forms.values()}) == 1) for forms in groups.values() if len(forms) > 1]
-
-
-def _name_task(form: NormalizedCaption) -> tuple[str, ...]:
-    """How a task ends, and its verb of the guide in place of others for the same action, with all other words."""
-    verb, _, rest = form.phrase.partition(" ")
-    action = name_action(verb, rest, shipped_verbs())
-    return form.outcome, action, *(word for word in rest.split() if word not in action.split()[1:])
 
 
 def read_action_and_outcome(text: str, verbs: Mapping[str, str]) -> SlotValues:

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
+from ares.store import read_rulings
+
 GradeName = Literal["acceptable", "not_acceptable", "unsure", "error"]
 # The column with the verdicts of gates.
 VERDICTS_COLUMN = "grade_verdicts"
-# Reason of a ruling that rests on the outcome that the source records: no judge decides it.
-SOURCE_SAYS_SO = "the source says so"
+# Reasons of a ruling that rests on the outcome that the source records, or that people say: no judge decides it.
+SOURCE_SAYS_SO, PEOPLE_SAY_SO = "the source says so", "people say how the episode ended"
 _BY_CODE, _BY_LABEL, _BY_PERSON = "(code)", "(label)", "(person)"
 
 
@@ -39,7 +41,7 @@ def format_gate_verdicts(rulings: Iterable[tuple[str, str, str, str]]) -> str:
 def _source_suffix(source: str, reason: str) -> str:
     if source in ("hard", "person"):
         return _BY_CODE if source == "hard" else _BY_PERSON
-    return _BY_LABEL if source == "stored" and reason == SOURCE_SAYS_SO else ""
+    return _BY_LABEL if source == "stored" and reason in (SOURCE_SAYS_SO, PEOPLE_SAY_SO) else ""
 
 
 class GateVerdict(NamedTuple):
@@ -75,6 +77,5 @@ def rests_on_people(text: str) -> bool:
 
 def names_people(value: Mapping[str, Any]) -> bool:
     """Whether the value of a grade says that people gave some of its verdicts: only their own annotations may."""
-    rulings = value.get("rulings")
-    sources = [ruling["source"] for ruling in rulings] if isinstance(rulings, list) else []
+    sources = [ruling["source"] for ruling in read_rulings(value)]
     return "person" in sources or _BY_PERSON in str(value.get(VERDICTS_COLUMN, ""))

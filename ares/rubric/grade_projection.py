@@ -89,14 +89,14 @@ def tripwire_documents(tables: Tables, annotations: AnnotationStore) -> dict[str
     controls: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for dataset, annotation in _shown_controls(tables, annotations):
         controls.setdefault((annotation.maker_id, dataset), []).append(annotation.value)
-    names = {key: producer.annotator for key, producer in annotations.producers().items()}
+    producers = annotations.producers()
     documents: dict[str, Json] = {}
     for (maker_id, dataset), values in controls.items():
-        label = next((str(value["label"]) for value in values if value.get("label")), "")
+        producer, since = producers.get(maker_id), None
+        label = str(producer.settings.get("label", "")) if producer else ""
         tripwire = decide_tripwire(read_controls(values), label)
-        since = None
         if tripwire.first_wrong is not None:
-            times = _grade_times(tables, names.get(maker_id, _GRADE), maker_id, dataset)
+            times = _grade_times(tables, producer.annotator if producer else _GRADE, maker_id, dataset)
             since = find_cutoff(times, tripwire.first_wrong)
         documents[f"{maker_id}/{dataset}"] = tripwire_to_json(tripwire, since)
     for key, earlier in annotations.find_documents(_EARLIER):
@@ -107,22 +107,25 @@ def tripwire_documents(tables: Tables, annotations: AnnotationStore) -> dict[str
 
 def _grade_times(tables: Tables, name: str, maker_id: str, dataset: str) -> list[float]:
     """When the grades of a judge on a dataset were made, in seconds since 1970, in order."""
+    import pyarrow.compute as pc
+
     # The grade of an episode may stand in both tables.
     producer, times = producer_column(name), set[float]()
     where = f"{producer} = {quote_literal(maker_id)} AND {GRADE_TIME_COLUMN} IS NOT NULL"
-    needed = {producer, GRADE_TIME_COLUMN}
-    if needed <= tables.episodes.columns().keys():
-        of_dataset = f"dataset = {quote_literal(dataset)} AND {where}"
-        for batch in tables.episodes.scan([GRADE_TIME_COLUMN], of_dataset):
-            times.update(batch[GRADE_TIME_COLUMN].to_pylist())
-    if needed <= set(tables.segments.columns()):
-        rows = tables.segments.scan(["episode_id", GRADE_TIME_COLUMN], where)
-        for chunk in batched(rows.to_pylist(), _EPISODES_PER_READ):
-            datasets = _datasets_of(tables, {row["episode_id"] for row in chunk})
-            times.update(
-                row[GRADE_TIME_COLUMN] for row in chunk if datasets.get(row["episode_id"]) == dataset
-            )
+    for _, batch in _scan_grades(tables, [producer, GRADE_TIME_COLUMN], where):
+        times.update(batch.filter(pc.equal(batch[_DATASET], dataset))[GRADE_TIME_COLUMN].to_pylist())
     return sorted(times)
+
+
+def _scan_grades(tables: Tables, columns: Sequence[str], where: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Columns of the grades of episodes and of segments that match a filter, with the name of their column of ids."""
+    if {*columns} <= tables.episodes.columns().keys():
+        for batch in tables.episodes.scan(["episode_id", _DATASET, *columns], where):
+            yield "episode_id", batch
+    if {*columns} <= set(tables.segments.columns()):
+        rows = tables.segments.scan(["annotation_id", "episode_id", *columns], where)
+        for batch in rows.to_batches(_EPISODES_PER_READ):
+            yield "annotation_id", _with_datasets(tables, batch)
 
 
 def _datasets_of(tables: Tables, episode_ids: Collection[str]) -> dict[str, str]:
@@ -178,16 +181,8 @@ def find_outdated_grades(
             producer_column(name),
         ]
         of_judges = in_condition(producer_column(name), producers)
-        if {*columns} <= tables.episodes.columns().keys():
-            for batch in tables.episodes.scan(["episode_id", _DATASET, *columns], of_judges):
-                yield "episode_id", find_outdated_rows(batch, "episode_id", name, cutoffs)
-        if {*columns} <= set(tables.segments.columns()):
-            rows = tables.segments.scan(["annotation_id", "episode_id", *columns], of_judges)
-            for batch in rows.to_batches(_EPISODES_PER_READ):
-                yield (
-                    "annotation_id",
-                    find_outdated_rows(_with_datasets(tables, batch), "annotation_id", name, cutoffs),
-                )
+        for key, batch in _scan_grades(tables, columns, of_judges):
+            yield key, find_outdated_rows(batch, key, name, cutoffs)
 
 
 def _with_datasets(tables: Tables, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -18,8 +18,8 @@ from ares.rubric.verdict import RESERVED_CRITERIA, Category, verdict_column
 _HASH_DOMAIN = "ares-rubric-2"
 
 # A slot of a caption, what its sentence says beside all slots, and what it leaves out; of the caption of a segment also
-# whose span it is of, the order of an episode's texts, and the arm that signals show.
-CriterionSlot = SlotName | Literal["additions", "complete", "span", "order", "arm"]
+# whose span it is of.
+CriterionSlot = SlotName | Literal["additions", "complete", "span"]
 AppliesWhen = Literal["always", "stated"]
 
 
@@ -37,7 +37,7 @@ class Criterion(_StrictModel):
         applies_when: "always", or "stated": only where the caption makes a claim in the slot.
         hard: Names of checks in code that may decide it, in order; see `CHECKS`.
         slot: Slot of the caption that it is about, "additions" (what the sentence says beside its slots), "complete"
-            (what it leaves out), "span", "order" and "arm" of a segment, or None.
+            (what it leaves out), "span" of a segment, or None.
         claim: Whether a model is asked about it with the frames and the slots, where it is about no slot.
         passes: Example of a caption that passes.
         fails: Example of a caption that fails.

@@ -202,6 +202,11 @@ SLOT_LIST_COLUMNS = tuple(
 )
 
 
+def order_slots(named: Mapping[SlotName, str]) -> SlotValues:
+    """The slots that state something in at most 12 words, in the order of `SLOTS`."""
+    return {name: named[name] for name in SLOTS if is_short_value(named.get(name, ""))}
+
+
 def make_slot_columns(slots: SlotValues) -> dict[str, Json]:
     """The values of `SLOT_COLUMNS` and `SLOT_LIST_COLUMNS` that slots have, in lower case and without articles.
 

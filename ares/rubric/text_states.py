@@ -30,12 +30,11 @@ def find_text_states(rows: pa.Table) -> dict[str, TextState]:
         rows: Segments with those columns of their table that grades fill.
     """
     graded = rows.select([name for name in _COLUMNS if name in rows.column_names]).to_pylist()
-    states = {row["annotation_id"]: text_state(row.get(VERDICTS_COLUMN) or "") for row in graded}
-    is_refuted = {row["annotation_id"] for row in graded if row.get(REFUTED_COLUMN)}
-    return {
-        key: "refuted" if state == "accepted" and key in is_refuted else state
-        for key, state in states.items()
-    }
+    states: dict[str, TextState] = {}
+    for row in graded:
+        state = text_state(row.get(VERDICTS_COLUMN) or "")
+        states[row["annotation_id"]] = "refuted" if row.get(REFUTED_COLUMN) and state == "accepted" else state
+    return states
 
 
 @lru_cache(maxsize=20_000)

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Literal
 
 from ares.annotation import Column
 from ares.rubric.gate_verdicts import (
+    PEOPLE_SAY_SO,
     VERDICTS_COLUMN,
     GradeName,
     decide_grade_from_gates,
     format_gate_verdicts,
 )
 from ares.rubric.slots import COMPLETED, NOT_COMPLETED
+from ares.store import read_rulings
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -64,14 +66,6 @@ GRADE_COLUMNS = (
         meaning="Verdicts on the criteria that decide the grade, (code) behind those of checks.",
     ),
 )
-# What several judges add.
-PANEL_COLUMNS = (
-    Column(
-        name="grade_split",
-        type="list<string>",
-        meaning="Criteria on which the judges do not say the same.",
-    ),
-)
 # Columns of the verdicts on single criteria: Lance takes no dot in a name, and `grade` is a column itself.
 _VERDICT_PREFIX = "grade_"
 # Criteria whose columns would be others of grades.
@@ -119,8 +113,8 @@ class Ruling:
         verdict: The verdict.
         source: Code ("hard"), what was observed before anything was known of a caption ("observation"), a model of
             texts that compared two values ("comparison"), a blind choice or question with the frames ("choice"), one
-            among given phrases ("probe"), votes of several judges ("panel"), the outcome that the source or another
-            annotation states ("stored"), or a person.
+            among given phrases ("probe"), the outcome that the source or another annotation states ("stored"), the
+            votes of several judges ("panel"), or a person.
         slot: What of the caption it is about; "" for its whole.
         claimed: What the caption states in that slot.
         observed: What was seen, in the words of the judge or the check.
@@ -128,15 +122,13 @@ class Ruling:
         judge: Portable name of the model, or "" for code.
         reason: The reason, from a small set of phrases that can be counted.
         reply: The unchanged reply of the model, for a choice.
-        confidence: Probability, 0 to 1, that a probe or a stored outcome gives the caption; None without either.
         margin: How sure the ruling is, 0 to 1: what the model says of its observation or choice, 1 for code and labels.
-        votes: The ruling of each of several judges.
         contested: Why the frames were asked although there was an observation; "" where they were not.
     """
 
     criterion: str
     verdict: Verdict
-    source: Literal["hard", "probe", "observation", "comparison", "choice", "panel", "stored", "person"]
+    source: Literal["hard", "probe", "observation", "comparison", "choice", "stored", "panel", "person"]
     slot: str = ""
     claimed: str = ""
     observed: str = ""
@@ -144,19 +136,14 @@ class Ruling:
     judge: str = ""
     reason: str = ""
     reply: str = ""
-    confidence: float | None = None
     margin: float = 1.0
-    votes: tuple[Ruling, ...] = ()
     contested: str = ""
 
     def to_json(self) -> dict[str, Json]:
         """The ruling as stored JSON."""
         document = asdict(self)
         document |= {"verdict": self.verdict.value, "evidence": list(self.evidence)}
-        document["votes"] = [vote.to_json() for vote in self.votes]
-        return {
-            name: value for name, value in document.items() if value or name not in ("votes", "contested")
-        }
+        return {name: value for name, value in document.items() if value or name != "contested"}
 
 
 def make_grade_value(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
@@ -170,9 +157,9 @@ def make_grade_value(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
         rulings: One per criterion, as stored: `Ruling.to_json` and the "category" of the criterion.
 
     Returns:
-        grade, acceptable (None for "unsure" and "error"), score, grade_score (the weighted share of MET over the
-        criteria that apply, None where none does), grade_margin, counts of each verdict, the verdict on each criterion
-        under the name of its column, grade_verdicts, the rulings themselves, and "why": the grade in one sentence.
+        grade, acceptable (None for "unsure" and "error"), grade_score (the weighted share of MET over the criteria
+        that apply, None where none does), grade_margin, the verdict on each criterion under the name of its column,
+        grade_verdicts, the rulings themselves, and "why": the grade in one sentence.
 
     Raises:
         ValueError: A criterion has several rulings, or a ruling lacks its criterion, verdict or category, or has an
@@ -189,14 +176,11 @@ def make_grade_value(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
         if category in GATES
     ]
     grade = decide_grade_from_gates(verdict for _, verdict, _, _ in gates)
-    score = _weighted_score(categories, verdicts)
     return {
         "grade": grade,
         "acceptable": _ACCEPTABLE.get(grade),
-        "score": score,
-        "grade_score": score,
+        "grade_score": _weighted_score(categories, verdicts),
         "grade_margin": min(map(_margin_of, filter(_is_decided_gate, rulings)), default=None),
-        "counts": {verdict.value: verdicts.count(verdict) for verdict in Verdict},
         **{_column_name(name): verdict.value for name, verdict in zip(names, verdicts, strict=True)},
         VERDICTS_COLUMN: format_gate_verdicts(gates),
         "rulings": [dict(ruling) for ruling in rulings],
@@ -334,8 +318,7 @@ def _decide_whole(ruling: Mapping[str, Json]) -> dict[str, Json]:
 def _correct_criteria(
     value: Mapping[str, Json], corrections: Sequence[Mapping[str, Json]]
 ) -> dict[str, Json]:
-    judged = value.get("rulings")
-    rulings = [ruling for ruling in judged if isinstance(ruling, dict)] if isinstance(judged, list) else []
+    rulings = read_rulings(value)
     by_criterion: dict[str, dict[str, Json]] = {}
     outcomes = [ruling for item in corrections for ruling in _rule_by_outcome(item, rulings)]
     others = (item for item in corrections if item.get("category") != EPISODE_OUTCOME)
@@ -367,7 +350,7 @@ def _rule_by_outcome(
                     claimed=str(claimed),
                     observed=observed,
                     judge=str(correction["judge"]),
-                    reason="people say how the episode ended",
+                    reason=PEOPLE_SAY_SO,
                 )
                 yield {**stated.to_json(), "category": ruling.get("category")}
 

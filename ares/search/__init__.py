@@ -6,19 +6,14 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.search.content_copies import leave_out_copies as leave_out_copies
+    from ares.search.encoded_columns import NUMERIC_TYPES as NUMERIC_TYPES
     from ares.search.encoding import (
-        SPACES_COLLECTION as SPACES_COLLECTION,
         TEXT_ENCODER_FOLDER as TEXT_ENCODER_FOLDER,
         Encoder as Encoder,
-        add_user_vectors as add_user_vectors,
         embed_texts as embed_texts,
-        find_embedding_space as find_embedding_space,
-        list_embedding_spaces as list_embedding_spaces,
-        list_user_vectors as list_user_vectors,
         load_encoder as load_encoder,
         load_encoder_model as load_encoder_model,
         prepare_text_search as prepare_text_search,
-        remove_user_vectors as remove_user_vectors,
     )
     from ares.search.engine import (
         EncodedQuery as EncodedQuery,
@@ -30,7 +25,7 @@ if TYPE_CHECKING:
         run_concurrently as run_concurrently,
     )
     from ares.search.facets import (
-        NUMERIC_TYPES as NUMERIC_TYPES,
+        IDENTITY_COLUMNS as IDENTITY_COLUMNS,
         Facet as Facet,
         compute_facets as compute_facets,
     )
@@ -56,6 +51,16 @@ if TYPE_CHECKING:
         EpisodeScores as EpisodeScores,
         score_episodes as score_episodes,
         search as search,
+    )
+    from ares.search.spaces import (
+        SPACES_COLLECTION as SPACES_COLLECTION,
+        find_embedding_space as find_embedding_space,
+        list_embedding_spaces as list_embedding_spaces,
+        list_user_vectors as list_user_vectors,
+    )
+    from ares.search.user_vectors import (
+        add_user_vectors as add_user_vectors,
+        remove_user_vectors as remove_user_vectors,
     )
 
 __getattr__ = lazy_exports(__name__)

@@ -5,6 +5,10 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.signals.action_lag import (
+        ActionLagEstimate as ActionLagEstimate,
+        estimate_action_lag as estimate_action_lag,
+    )
     from ares.signals.dimension_kinds import (
         CHECKED_KINDS as CHECKED_KINDS,
         DimensionKind as DimensionKind,
@@ -26,17 +30,14 @@ if TYPE_CHECKING:
         resample_blocks as resample_blocks,
     )
     from ares.signals.plain_arrays import (
-        ActionLagEstimate as ActionLagEstimate,
         ActionMeaning as ActionMeaning,
         EpisodeSignals as EpisodeSignals,
         episode_signals as episode_signals,
-        estimate_action_lag as estimate_action_lag,
         paired_dimensions as paired_dimensions,
         with_continuous_rotations as with_continuous_rotations,
     )
     from ares.signals.positions import (
         EpisodePositions as EpisodePositions,
-        TypicalPositions as TypicalPositions,
         episode_positions as episode_positions,
         pair_offsets as pair_offsets,
     )
@@ -63,9 +64,7 @@ if TYPE_CHECKING:
         switch_like as switch_like,
     )
     from ares.signals.step_runs import find_equal_steps as find_equal_steps, find_runs as find_runs
-    from ares.signals.turned_dimensions import (
-        dimensions_against_commands as dimensions_against_commands,
-        is_turned as is_turned,
-    )
+    from ares.signals.turned_dimensions import is_turned as is_turned
+    from ares.signals.turned_responses import dimensions_against_commands as dimensions_against_commands
 
 __getattr__ = lazy_exports(__name__)

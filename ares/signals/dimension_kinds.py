@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ares.signals.quaternions import quaternion_starts
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -108,6 +110,30 @@ _AXES = frozenset("xyz")
 _NUMBERED_JOINT = frozenset({"q", "j", "axis"})
 _GRIPPER = re.compile(r"grip|jaw|claw")
 _LEFT_RIGHT = {"left": "left", "l": "left", "right": "right", "r": "right"}
+# A derivative correlates so with the changes of another dimension, and has their size within a third.
+_DERIVATIVE_CORRELATION = 0.97
+_DERIVATIVE_RATIO = (0.75, 1.33)
+# Fingers of one hand move together.
+_FINGER_CORRELATION = 0.9
+_END_WIDTH = 0.1
+# Neighbours explain all but so much of a smooth motion, as a share of the range.
+_SMOOTH_SHARE = 0.01
+# No arm that reaches so far in metres records it: a larger value is an angle.
+_FARTHEST_METRES = 1.6
+_LARGEST_RADIANS, _LARGEST_DEGREES = 7.0, 400.0
+# Dimensions beyond the metres from which the others of the same size count as joints too.
+_FEWEST_ANGLES = 3
+_FINGERS = 4
+_FINGER_ENDS = 0.55
+# In four of five episodes; short episodes, in which everything moves once, say little.
+_FINGER_EPISODES = 0.2
+_FEWEST_EPISODES = 3
+# Fingers move as far as this share of the widest dimension; less is a parked arm.
+_FINGER_RANGE = 0.2
+# An arm joint that dwells longer at its ends may be a slow gripper.
+_ARM_ENDS = 0.45
+# A gripper that opens by less, in metres or any other unit, rests.
+_LEAST_OPENING = 0.005
 
 
 @functools.lru_cache(maxsize=256)
@@ -167,54 +193,6 @@ def parse_arm_name(name: str) -> str:
 
 def _ends_with(tokens: tuple[str, ...], label: str) -> bool:
     return "".join(tokens[-2:]) == label
-
-
-_TOLERANCE = 1e-3
-
-
-def quaternion_starts(values: NDArray[np.float64]) -> NDArray[np.intp]:
-    """First of each four neighbouring dimensions of (T, D) whose squares sum to 1 at every step."""
-    import numpy as np
-
-    if values.shape[1] < 4 or not len(values):
-        return np.zeros(0, dtype=np.intp)
-    # Few dimensions pass at the first step: only these are looked at in all of them.
-    passed = np.flatnonzero(np.abs(_squared_norms_of_four(values[:1])[0] - 1) < _TOLERANCE)
-    blocks = (values[:, start : start + 4] for start in passed)
-    whole = [bool((np.abs((block**2).sum(axis=1) - 1) < _TOLERANCE).all()) for block in blocks]
-    return np.asarray(passed[np.array(whole, dtype=bool)])
-
-
-def _squared_norms_of_four(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    import numpy as np
-
-    return np.asarray(np.lib.stride_tricks.sliding_window_view(values**2, 4, axis=1).sum(axis=2))
-
-
-def remove_quaternion_sign_flips(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(T, D) values in which no quaternion jumps to its negative, which is the same rotation; a copy where one did."""
-    import numpy as np
-
-    changed, stop = values, 0
-    for start in quaternion_starts(values):
-        block = values[:, start : start + 4]
-        flips = (block[1:] * block[:-1]).sum(axis=1) < 0
-        if start >= stop and flips.any():
-            changed = values.copy() if changed is values else changed
-            signs = np.concatenate([[1.0], np.cumprod(np.where(flips, -1.0, 1.0))])
-            changed[:, start : start + 4] = block * signs[:, None]
-            stop = int(start) + 4
-    return changed
-
-
-# A derivative correlates so with the changes of another dimension, and has their size within a third.
-_DERIVATIVE_CORRELATION = 0.97
-_DERIVATIVE_RATIO = (0.75, 1.33)
-# Fingers of one hand move together.
-_FINGER_CORRELATION = 0.9
-_END_WIDTH = 0.1
-# Neighbours explain all but so much of a smooth motion, as a share of the range.
-_SMOOTH_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -291,24 +269,6 @@ def _derivative_dimensions(values: NDArray[np.float64], speeds: NDArray[np.float
     matches = (_column_correlations(means, speeds) > _DERIVATIVE_CORRELATION) & (ratio > low) & (ratio < high)
     np.fill_diagonal(matches, False)
     return np.asarray(matches.any(axis=1))
-
-
-# No arm that reaches so far in metres records it: a larger value is an angle.
-_FARTHEST_METRES = 1.6
-_LARGEST_RADIANS, _LARGEST_DEGREES = 7.0, 400.0
-# Dimensions beyond the metres from which the others of the same size count as joints too.
-_FEWEST_ANGLES = 3
-_FINGERS = 4
-_FINGER_ENDS = 0.55
-# In four of five episodes; short episodes, in which everything moves once, say little.
-_FINGER_EPISODES = 0.2
-_FEWEST_EPISODES = 3
-# Fingers move as far as this share of the widest dimension; less is a parked arm.
-_FINGER_RANGE = 0.2
-# An arm joint that dwells longer at its ends may be a slow gripper.
-_ARM_ENDS = 0.45
-# A gripper that opens by less, in metres or any other unit, rests.
-_LEAST_OPENING = 0.005
 
 
 def learn_kinds(

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ares.signals.dimension_kinds import quaternion_starts
 from ares.signals.plain_arrays import EpisodeSignals, paired_dimensions
+from ares.signals.quaternions import quaternion_starts
 from ares.statistics import DEVIATIONS_PER_MAD
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.episode import Signal
@@ -44,16 +44,10 @@ class SignalChange:
 
     def to_json(self) -> dict[str, Json]:
         """The change as JSON."""
-        return {
-            "code": self.code,
-            "signal": self.signal,
-            "dimension": self.dimension,
-            "seconds": self.seconds,
-            "step": self.step,
-            "steps": self.num_steps,
-            "old": self.old,
-            "new": self.new,
-        }
+        stated = asdict(self)
+        del stated["number"]
+        stated["steps"] = stated.pop("num_steps")
+        return stated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ares.signals.action_lag import MEANINGS, ActionLagEstimate, estimate_action_lag
 from ares.signals.dimension_kinds import (
     CHECKED_KINDS,
     DimensionKind,
@@ -17,21 +18,14 @@ from ares.signals.dimension_kinds import (
     value_evidence,
 )
 from ares.signals.plain_arrays import (
-    MEANINGS,
-    ActionLagEstimate,
     ActionMeaning,
     EpisodeSignals,
-    estimate_action_lag,
     paired_dimensions,
     with_continuous_rotations,
 )
 from ares.signals.positions import EpisodePositions, TypicalPositions, episode_positions, typical_positions
-from ares.signals.turned_dimensions import (
-    TurnedDimension,
-    TurnedResponses,
-    find_turned_dimensions,
-    find_turned_responses,
-)
+from ares.signals.turned_dimensions import TurnedDimension, find_turned_dimensions
+from ares.signals.turned_responses import TurnedResponses, find_turned_responses
 from ares.statistics import DEVIATIONS_PER_MAD
 
 if TYPE_CHECKING:

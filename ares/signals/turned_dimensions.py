@@ -1,4 +1,4 @@
-"""Which dimensions some episodes of a dataset have turned: by their positions, and by how they follow commands."""
+"""Dimensions whose sign or zero is turned in a part of the episodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 # Fewest episodes of which some may be turned, fewest on each side, and the share of them that must be on a side.
-_FEWEST_COMPARED, _FEWEST_ON_SIDE, _SHARE_ON_SIDES = 4, 2, 0.9
+_FEWEST_COMPARED, FEWEST_ON_SIDE, _SHARE_ON_SIDES = 4, 2, 0.9
 # Both sides are as far from the centre, within this share of the distance by the number of episodes: a few agree by
 # chance. They rest at mirrored positions within this one.
 _SIDE_SPREADS = ((12, 0.25), (8, 0.15), (0, 0.08))
@@ -131,7 +131,7 @@ def _turned_finger(number: int, rows: NDArray[np.float64], tasks: Sequence[str])
     near, above = np.minimum(np.abs(low), np.abs(high)), far > 0
     crosses = (low < 0) & (high > 0) & (near > _FINGER_ZERO * np.abs(far))
     few = min(int(above.sum()), int((~above).sum()))
-    if crosses.any() or few < _FEWEST_ON_SIDE or _tasks_explain_sides(tasks, above):
+    if crosses.any() or few < FEWEST_ON_SIDE or _tasks_explain_sides(tasks, above):
         return None
     sides = np.sort([np.median(np.abs(far[above])), np.median(np.abs(far[~above]))])
     if sides[0] < _FINGER_REACH * sides[1] or not sides[0]:
@@ -196,7 +196,7 @@ def _sides_of_episodes(sides: NDArray[np.float64], span: float, wide: float) -> 
     on_side = near & (distance >= least)
     few = min(int((above & on_side).sum()), int((~above & on_side).sum()))
     enough = on_side.mean() >= (_SHARE_OF_WIDE if wide else _SHARE_ON_SIDES)
-    return above if span and enough and few >= max(_FEWEST_ON_SIDE, 0.1 * len(sides)) else None
+    return above if span and enough and few >= max(FEWEST_ON_SIDE, 0.1 * len(sides)) else None
 
 
 def _are_mirrored(rows: NDArray[np.float64], above: NDArray[np.bool_], deciding: int) -> bool:
@@ -241,62 +241,3 @@ def is_turned(positions: EpisodePositions, turned: TurnedDimension) -> bool:
     """Whether an episode is in the smaller part, whose episodes have the dimension turned."""
     values = positions.first if turned.at_start else positions.mean_state
     return bool((values[turned.number] > turned.centre) == turned.is_above)
-
-
-# A dimension is compared by its mixture where commands explain so much of it, as a correlation.
-_EXPLAINED = 0.6
-# Mixtures are the same, or turned, from this cosine on; nearly all episodes are one or the other.
-_SAME_MIXTURE, _SHARE_OF_SAME = 0.6, 0.85
-_FEWEST_RESPONSES = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TurnedResponses:
-    """Dimensions of the state that follow the commands one way in some episodes, and the other way in the rest.
-
-    Attributes:
-        axes: (S, A) the mixture of commands that most episodes follow; NaN for dimensions that none has turned.
-        share: (S,) share of the episodes that have it turned.
-    """
-
-    axes: NDArray[np.float64]
-    share: NDArray[np.float64]
-
-
-def find_turned_responses(
-    responses: Sequence[NDArray[np.float64]], correlations: Sequence[NDArray[np.float64]]
-) -> TurnedResponses | None:
-    """The dimensions that some of the episodes have turned against the commands; None without any.
-
-    Args:
-        responses: (A, S) mixtures of each episode.
-        correlations: (S,) how well each dimension follows them.
-    """
-    import numpy as np
-
-    if len(responses) < _FEWEST_RESPONSES:
-        return None
-    rows = np.array(responses).transpose(2, 0, 1)
-    sure = np.array(correlations).T >= _EXPLAINED
-    units = rows / np.maximum(np.linalg.norm(rows, axis=2, keepdims=True), 1e-12)
-    axes, shares = np.full((rows.shape[0], rows.shape[2]), np.nan), np.zeros(rows.shape[0])
-    for number, (unit, is_sure) in enumerate(zip(units, sure, strict=True)):
-        if is_sure.sum() < max(_FEWEST_RESPONSES, _SHARE_OF_SAME * len(is_sure)):
-            continue
-        axis = np.linalg.svd(unit[is_sure], full_matrices=False)[2][0]
-        cosines = unit[is_sure] @ axis
-        axis, cosines = (-axis, -cosines) if (cosines < 0).mean() > 0.5 else (axis, cosines)
-        turned = float((cosines < -_SAME_MIXTURE).mean())
-        same = float((np.abs(cosines) > _SAME_MIXTURE).mean())
-        if same >= _SHARE_OF_SAME and turned * len(cosines) >= _FEWEST_ON_SIDE:
-            axes[number], shares[number] = axis, turned
-    return TurnedResponses(axes=axes, share=shares) if np.isfinite(axes).any() else None
-
-
-def dimensions_against_commands(turned: TurnedResponses, response: NDArray[np.float64]) -> list[int]:
-    """Dimensions of the state that an episode of these mixtures (A, S) has turned, by what most episodes have."""
-    import numpy as np
-
-    lengths = np.maximum(np.linalg.norm(response, axis=0), 1e-12)
-    cosines = (turned.axes * response.T).sum(axis=1) / lengths
-    return np.flatnonzero(cosines < -_SAME_MIXTURE).tolist()

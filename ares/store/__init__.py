@@ -9,13 +9,13 @@ if TYPE_CHECKING:
         ACTION_MEMBERS as ACTION_MEMBERS,
         NOTE_KINDS as NOTE_KINDS,
         NOTES as NOTES,
+        PURGED_REASON as PURGED_REASON,
         SET_HEADERS as SET_HEADERS,
         SET_MEMBERS as SET_MEMBERS,
         TAG_KINDS as TAG_KINDS,
         TAGS as TAGS,
         TOMBSTONES as TOMBSTONES,
         VALUE_KINDS as VALUE_KINDS,
-        VIEW_KINDS as VIEW_KINDS,
         Action as Action,
         ActionHistory as ActionHistory,
         ActionKind as ActionKind,
@@ -110,6 +110,7 @@ if TYPE_CHECKING:
     from ares.store.manifest import workspace_exists as workspace_exists
     from ares.store.outdated import (
         forget_outdated as forget_outdated,
+        hide_annotations as hide_annotations,
         outdate_annotations as outdate_annotations,
     )
     from ares.store.sql import (
@@ -119,6 +120,7 @@ if TYPE_CHECKING:
         conjunction as conjunction,
         ids_filter as ids_filter,
         in_condition as in_condition,
+        list_named_sets as list_named_sets,
         parenthesize as parenthesize,
         quote_literal as quote_literal,
         replace_membership as replace_membership,
@@ -159,6 +161,7 @@ if TYPE_CHECKING:
     )
     from ares.store.sync.shown_values import (
         keep_newest_annotations as keep_newest_annotations,
+        read_rulings as read_rulings,
         segment_id as segment_id,
         select_shown as select_shown,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -29,6 +29,7 @@ ActionKind = Literal[
     "untag",
     "note",
     "set_values",
+    # Of earlier versions, which stored the address of a page under a name.
     "view_save",
     "view_delete",
     "set_delete",
@@ -45,7 +46,29 @@ NOTE_KINDS: frozenset[ActionKind] = frozenset(("note",))
 VALUE_KINDS: frozenset[ActionKind] = frozenset(("set_values",))
 # Kinds that the tables show; all others are read from the log alone.
 _TABLE_KINDS: frozenset[ActionKind] = TAG_KINDS | NOTE_KINDS | VALUE_KINDS | {"remove", "purge", "set_delete"}
-VIEW_KINDS: frozenset[ActionKind] = frozenset(("view_save", "view_delete"))
+ACTION_MEMBERS = "action_members"
+# Ids per document: 160 kB, as the members of a set.
+_DOCUMENT_IDS = 10_000
+TOMBSTONES = "tombstones"
+REMOVED_REASON = "removed earlier and not read again: `ares undo` brings it back"
+PURGED_REASON = "deleted for good earlier and refused"
+# Columns of texts that people add to episodes.
+TAGS, NOTES = "tags", "notes"
+# What the rows (episode_id, value, number, is_added) of the actions say of each episode. The last action about an
+# episode and a tag decides, and so does the last about a value, where an empty one takes an earlier one away.
+_DESIRED = {
+    TAGS: """
+SELECT episode_id, list_sort(list(value)) AS value FROM (
+    SELECT episode_id, value FROM operations GROUP BY episode_id, value HAVING arg_max(is_added, number)
+) GROUP BY episode_id
+""",
+    NOTES: "SELECT episode_id, list(value ORDER BY number) AS value FROM operations GROUP BY episode_id",
+    "": """
+SELECT episode_id, arg_max_null(value, number) AS value FROM operations GROUP BY episode_id HAVING value IS NOT NULL
+""",
+}
+# Headers of sets by the name and version that they were frozen under, and their members in blocks below these keys.
+SET_HEADERS, SET_MEMBERS = "sets", "set_members"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,36 +108,13 @@ class Action:
 
     def to_json(self) -> dict[str, Json]:
         """The fields as JSON, for the log and for output."""
-        return {
-            "number": self.number,
-            "kind": self.kind,
-            "person": self.person,
-            "created": self.created,
-            "count": self.count,
-            "members": self.members,
-            "purged": self.purged,
-            "details": dict(self.details),
-        }
+        return asdict(self)
 
 
 def curation_action_from_json(document: Json) -> Action:
     """The action that `Action.to_json` wrote."""
-    fields = cast("dict[str, Json]", document)
-    return Action(
-        number=int(str(fields["number"])),
-        kind=cast("ActionKind", fields["kind"]),
-        person=str(fields["person"]),
-        created=str(fields["created"]),
-        count=int(str(fields["count"])),
-        members=str(fields["members"]),
-        purged=int(str(fields["purged"])),
-        details=cast("Mapping[str, Json]", fields["details"]),
-    )
-
-
-ACTION_MEMBERS = "action_members"
-# Ids per document: 160 kB, as the members of a set.
-_DOCUMENT_IDS = 10_000
+    stated = cast("dict[str, Any]", document)
+    return Action(**{part.name: stated[part.name] for part in fields(Action)})
 
 
 class ActionHistory:
@@ -260,9 +260,6 @@ def action_key(number: int) -> str:
     return f"{number:09d}"
 
 
-TOMBSTONES = "tombstones"
-
-
 def hash_episode_identity(workspace_id: str, episode_id: str) -> str:
     """32 hex digits of an episode in a workspace; the same episode has another hash in another workspace."""
     digest = hashlib.blake2b(episode_id.encode(), digest_size=16, key=workspace_id.encode()[:64])
@@ -278,25 +275,6 @@ def add_tombstones(annotations: AnnotationStore, identity_hashes: Iterable[str],
     """Remember that the episodes of some hashes were purged. Raises StoreError."""
     documents: dict[str, Json] = dict.fromkeys(identity_hashes, created)
     annotations.put_documents(TOMBSTONES, documents)
-
-
-REMOVED_REASON = "removed earlier and not read again: `ares undo` brings it back"
-PURGED_REASON = "deleted for good earlier and refused"
-# Columns of texts that people add to episodes.
-TAGS, NOTES = "tags", "notes"
-# What the rows (episode_id, value, number, is_added) of the actions say of each episode. The last action about an
-# episode and a tag decides, and so does the last about a value, where an empty one takes an earlier one away.
-_DESIRED = {
-    TAGS: """
-SELECT episode_id, list_sort(list(value)) AS value FROM (
-    SELECT episode_id, value FROM operations GROUP BY episode_id, value HAVING arg_max(is_added, number)
-) GROUP BY episode_id
-""",
-    NOTES: "SELECT episode_id, list(value ORDER BY number) AS value FROM operations GROUP BY episode_id",
-    "": """
-SELECT episode_id, arg_max_null(value, number) AS value FROM operations GROUP BY episode_id HAVING value IS NOT NULL
-""",
-}
 
 
 def removed_id_array(annotations: AnnotationStore, history: ActionHistory) -> pa.ChunkedArray:
@@ -381,10 +359,6 @@ class RemovedIds:
         ):
             return PURGED_REASON
         return ""
-
-
-# Headers of sets by the name and version that they were frozen under, and their members in blocks below these keys.
-SET_HEADERS, SET_MEMBERS = "sets", "set_members"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

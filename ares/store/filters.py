@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from ares.errors import FilterError
-from ares.registry import suggest_column
+from ares.registry import column_of, suggest_column
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
@@ -30,53 +30,6 @@ _NOISE = re.compile(
     r"|SELECT 1 FROM t WHERE|sql parser error: ?"
     r"|,? ?\S*\.(rs|cargo)\S*:\d+:\d+| at Line: \d+, Column: \d+"
 )
-
-
-def filter_error(where: str, message: str, position: int) -> FilterError:
-    """The error for a fault at an offset of a filter; of a long filter it shows the part around the fault."""
-    start = max(0, position - _EXCERPT) if len(where) > 2 * _EXCERPT else 0
-    excerpt = where[start : start + 2 * _EXCERPT]
-    return FilterError(
-        "the filter cannot be read", f"{excerpt!r}: {message}", where=excerpt, position=position - start
-    )
-
-
-def unknown_column(name: str, columns: Collection[str]) -> str:
-    """What is wrong with a name that is not a column, and the columns, nearest names first."""
-    name = name[:100]
-    ordered = sorted(
-        columns, key=lambda column: (-SequenceMatcher(None, name.lower(), column).ratio(), column)
-    )
-    more = ["..."] if len(ordered) > _MAX_COLUMNS else []
-    hint = suggest_column(name, columns)
-    return f"no column named {name!r}: {hint}the columns are {', '.join([*ordered[:_MAX_COLUMNS], *more])}"
-
-
-def suggest_nearest_name(name: str, names: Collection[str]) -> str:
-    """ ", did you mean 'X'?" for the nearest of some names, or ""."""
-    nearest = get_close_matches(name[:100].lower(), names, n=1)
-    return f", did you mean {nearest[0]!r}?" if nearest else ""
-
-
-def make_engine_filter_error(where: str, error: Exception) -> FilterError:
-    """The error for a filter that passed the checks, but that Lance could not plan or evaluate."""
-    cause = " ".join(str(error).split())
-    # Lance repeats the filter in the parentheses that it was planned in.
-    for repeated in (f"({where}\n): ", f"({where}\n) "):
-        cause = cause.replace(" ".join(repeated.split()), "", 1)
-    cause = " ".join(_NOISE.sub("", cause).split()).strip(" .,:")
-    cause = cause.removeprefix("(").removesuffix(")")[:200] if cause.startswith("(") else cause[:200]
-    return filter_error(where, cause, _engine_position(where, cause.lower()))
-
-
-def _engine_position(where: str, cause: str) -> int:
-    """Offset of a literal that the cause quotes, else of the first sign."""
-    for literal in re.finditer(r"'((?:[^']|'')+)'", where):
-        if f"'{literal[1].lower()}'" in cause or f'"{literal[1].lower()}"' in cause:
-            return literal.start()
-    return len(where) - len(where.lstrip())
-
-
 # Characters of a filter, its words and signs, and characters of one of them; a list of 20,000 ids is within them.
 MAX_CHARACTERS, MAX_TOKENS, MAX_TOKEN = 400_000, 60_000, 10_000
 # Brackets and prefix operators around a token; the parser takes 25 Python frames for each, of the 1,000 there are.
@@ -123,9 +76,6 @@ _KEYWORDS = {
     "ALIAS": "AS",
     "TEXT": "STRING",
 }
-_KEYWORDS |= {name: name for name in ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "IS", "NULL")}
-_KEYWORDS |= {name: name for name in ("INT", "BIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP")}
-_KEYWORDS |= {name: name for name in ("TRUE", "FALSE")}
 # Words that can be the name of no column.
 FILTER_WORDS = frozenset(
     ("and", "or", "not", "in", "between", "like", "ilike", "is", "null", "true", "false")
@@ -136,6 +86,73 @@ _TOKEN = re.compile(rf"{_QUOTED.pattern}|\w+|[^\w\s]")
 # parenthesis that closes the condition.
 _FORBIDDEN = re.compile(r"[;?$]|!(?!=)|(?<!:):(?!:)|--|/\*|\{#")
 _NESTING = re.compile(r"(?:(?:\bNOT\b|-)\s*)+|[()\[\]]", re.IGNORECASE)
+# Corners of a polygon: each is compared with every row. Beyond the largest coordinate a float holds no fractions.
+MIN_CORNERS, MAX_CORNERS, MAX_COORDINATE = 3, 64, 1e12
+_POLYGON = re.compile(r"\bin_polygon\s*\(([^()]*)\)", re.IGNORECASE)
+# Levels of the tree; a chain of AND and OR is one.
+MAX_DEPTH = 60
+# Characters of a text that a function may copy into every row or compile as a pattern.
+MAX_PATTERN = 200
+# Counted repetitions in a regular expression, multiplied; its engine unrolls them.
+MAX_REPETITIONS = 1_000
+# Lists of values for one column: each further one makes the filter longer than the one before.
+MAX_LISTS = 100
+_CAST_KINDS = {"INT": "number", "BIGINT": "number", "FLOAT": "number", "DOUBLE": "number", "TEXT": "text"}
+_KIND_NAMES = {"number": "a number", "text": "text", "bool": "true or false", "list": "a list of text"}
+
+
+def filter_error(where: str, message: str, position: int) -> FilterError:
+    """The error for a fault at an offset of a filter; of a long filter it shows the part around the fault."""
+    start = max(0, position - _EXCERPT) if len(where) > 2 * _EXCERPT else 0
+    excerpt = where[start : start + 2 * _EXCERPT]
+    return FilterError(
+        "the filter cannot be read", f"{excerpt!r}: {message}", where=excerpt, position=position - start
+    )
+
+
+def unknown_column(name: str, columns: Collection[str]) -> str:
+    """What is wrong with a name that is not a column, and the columns, nearest names first."""
+    name = name[:100]
+    ordered = sorted(
+        columns, key=lambda column: (-SequenceMatcher(None, name.lower(), column).ratio(), column)
+    )
+    more = ["..."] if len(ordered) > _MAX_COLUMNS else []
+    hint = suggest_column(name, columns)
+    if name.lower() in ("set", "sets"):
+        hint = "the members of a set are in_set('NAME'); "
+    if not hint and "metadata" in columns:
+        hint = f'a value of the source is in metadata: contains(metadata, \'"{name}": "VALUE"\'); '
+    return f"no column named {name!r}: {hint}the columns are {', '.join([*ordered[:_MAX_COLUMNS], *more])}"
+
+
+def suggest_nearest_name(name: str, names: Collection[str]) -> str:
+    """ ", did you mean 'X'?" for the nearest of some names, or ""."""
+    nearest = get_close_matches(name[:100].lower(), names, n=1)
+    return f", did you mean {nearest[0]!r}?" if nearest else ""
+
+
+def make_engine_filter_error(where: str, error: Exception) -> FilterError:
+    """The error for a filter that passed the checks, but that Lance could not plan or evaluate."""
+    cause = " ".join(str(error).split())
+    # Lance repeats the filter in the parentheses that it was planned in.
+    for repeated in (f"({where}\n): ", f"({where}\n) "):
+        cause = cause.replace(" ".join(repeated.split()), "", 1)
+    cause = " ".join(_NOISE.sub("", cause).split()).strip(" .,:")
+    cause = cause.removeprefix("(").removesuffix(")")[:200] if cause.startswith("(") else cause[:200]
+    return filter_error(where, cause, _engine_position(where, cause.lower()))
+
+
+def _engine_position(where: str, cause: str) -> int:
+    """Offset of a literal that the cause quotes, else of the first sign."""
+    for literal in re.finditer(r"'((?:[^']|'')+)'", where):
+        if f"'{literal[1].lower()}'" in cause or f'"{literal[1].lower()}"' in cause:
+            return literal.start()
+    return len(where) - len(where.lstrip())
+
+
+_KEYWORDS |= {name: name for name in ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "IS", "NULL")}
+_KEYWORDS |= {name: name for name in ("INT", "BIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP")}
+_KEYWORDS |= {name: name for name in ("TRUE", "FALSE")}
 
 
 def mask_quotes(where: str) -> str:
@@ -164,7 +181,9 @@ def parse_condition(where: str) -> Expr:
         missing = repr(sign[1]) if sign else "a type" if "type" in fault.lower() else "a value or a condition"
         raise filter_error(where, f"{missing} is missing at the end", len(where.rstrip()))
     token = tokens[parser._index]
-    raise filter_error(where, f"unexpected {where[token.start : token.end + 1]!r}", token.start)
+    text = where[token.start : token.end + 1]
+    word = {"&": "; write AND", "|": "; write OR"}.get(text[:1], "")
+    raise filter_error(where, f"unexpected {text!r}{word}", token.start)
 
 
 def _check_text(where: str) -> None:
@@ -228,11 +247,6 @@ def _tokenizer_and_parser() -> tuple[type[Tokenizer], type[Parser]]:
     return FilterTokenizer, FilterParser
 
 
-# Corners of a polygon: each is compared with every row. Beyond the largest coordinate a float holds no fractions.
-MIN_CORNERS, MAX_CORNERS, MAX_COORDINATE = 3, 64, 1e12
-_POLYGON = re.compile(r"\bin_polygon\s*\(([^()]*)\)", re.IGNORECASE)
-
-
 def parse_polygon(text: str) -> list[tuple[float, float]]:
     """The corners of 'x y, x y, x y'. Raises ValueError for what is not two numbers."""
     pairs = [corner.split() for corner in text.split(",")]
@@ -285,17 +299,7 @@ def _polygon_sql(x: str, y: str, text: str) -> str:
     return f"({' AND '.join(sides)} AND {crossings[0]} % 2 = 1)"
 
 
-# Levels of the tree; a chain of AND and OR is one.
-MAX_DEPTH = 60
-# Characters of a text that a function may copy into every row or compile as a pattern.
-MAX_PATTERN = 200
-# Counted repetitions in a regular expression, multiplied; its engine unrolls them.
-MAX_REPETITIONS = 1_000
-# Lists of values for one column: each further one makes the filter longer than the one before.
-MAX_LISTS = 100
-_CAST_KINDS = {"INT": "number", "BIGINT": "number", "FLOAT": "number", "DOUBLE": "number", "TEXT": "text"}
 _CAST_KINDS |= {"BOOLEAN": "bool", "DATE": "time", "TIMESTAMP": "time"}
-_KIND_NAMES = {"number": "a number", "text": "text", "bool": "true or false", "list": "a list of text"}
 _KIND_NAMES |= {"time": "a time such as TIMESTAMP '2026-11-21'", "other": "of another type"}
 
 
@@ -416,10 +420,10 @@ class FilterChecker:
             swapped = first.key == "literal" or (other.key == "column" and first.key != "column")
             column, value = (other, first) if swapped else (first, other)
             kinds = self._kind(column), self._kind(value)
-            type_name = self._columns[_column_name(column)] if column.key == "column" else ""
+            type_name = self._columns[self._column_name(column)] if column.key == "column" else ""
             is_fitting = "int" not in type_name or _is_integer(value)
             if kinds[0] != kinds[1] or not is_fitting:
-                subject = f"{_column_name(column)} is {type_name}, to be" if type_name else "it is"
+                subject = f"{self._column_name(column)} is {type_name}, to be" if type_name else "it is"
                 advice = "a whole number" if "int" in type_name else _KIND_NAMES[kinds[0]]
                 self._fail(value, f"{self._source(value)} does not fit: {subject} compared with {advice}")
         return "bool"
@@ -436,7 +440,7 @@ class FilterChecker:
             self._fail(node, "IN needs a list of values")
         if node.this.key == "column":
             meta = node.this.this.meta
-            self._lists.append((meta["start"], meta["end"] + 1, _column_name(node.this)))
+            self._lists.append((meta["start"], meta["end"] + 1, self._column_name(node.this)))
         return self._compare(node.this, *node.expressions)
 
     def _null(self, node: Expr) -> str:
@@ -446,7 +450,7 @@ class FilterChecker:
         return "bool"
 
     def _column(self, node: Expr) -> str:
-        name = _column_name(node)
+        name = self._column_name(node)
         if self._source(node).startswith('"'):
             advice = "a column without quotes" if name in self._columns else "a text in single quotes"
             self._fail(node, f"{self._source(node)} is in double quotes; write {advice}")
@@ -456,6 +460,13 @@ class FilterChecker:
             meta = node.this.meta
             self._replaced[meta["start"], meta["end"] + 1] = f"`{name}`"
         return _column_kind(self._columns[name])
+
+    def _column_name(self, column: Expr) -> str:
+        """Name of a column as the table has it: an unquoted name may be in capitals, or that of another library."""
+        parts = reversed(list(column.iter_expressions()))
+        name = ".".join(part.name if part.args.get("quoted") else part.name.lower() for part in parts)
+        known = column_of(name, self._columns)
+        return known if known in self._columns else name
 
     def _literal(self, node: Expr) -> str:
         return "text" if node.is_string else "number"
@@ -568,12 +579,6 @@ def _chain_operands(node: Expr) -> list[Expr]:
         else:
             operands.append(operand)
     return operands
-
-
-def _column_name(column: Expr) -> str:
-    """Name of a column as the table has it: an unquoted name may be written in capitals."""
-    parts = reversed(list(column.iter_expressions()))
-    return ".".join(part.name if part.args.get("quoted") else part.name.lower() for part in parts)
 
 
 def _column_kind(type_name: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ares.console import count_of
 from ares.errors import RequestError, StoreError
-from ares.process_tuning import load_package_later
+from ares.io import parse_path, translate_remote_errors
 from ares.store.lance.episode_snapshot import no_set
 from ares.store.lance.episodes import EpisodeTable, RemovedEpisodesTable, delete_rows
 from ares.store.lance.lance_api import (
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     import lance
     import pyarrow as pa
     from lance.lance import _Session as Session
-    from lancedb.db import DBConnection
 
     from ares.store.lance.episode_snapshot import FindSet
     from ares.store.lance.segments import SegmentTable
@@ -52,10 +51,30 @@ _INDEX_CACHE, _METADATA_CACHE = 2 << 30, 128 << 20
 _WRITER_INDEX_CACHE, _WRITER_METADATA_CACHE = 256 << 20, 32 << 20
 # What Lance says of a folder without a version.
 _MISSING = "was not found"
+# A version is kept this long after a newer one replaced it, so that its readers can finish.
+KEEP_VERSIONS = timedelta(hours=1)
+# Fragments below their full size that a table may have; with more of them they are merged.
+_MAX_SMALL_FRAGMENTS = 8
+# Full size. By default Lance merges into fragments of a million rows, which are fifty gigabytes of signals.
+_FRAGMENT_BYTES = 64 * 2**20
+_FRAGMENT_ROWS_RANGE = (1_000, 2**20)
+_DELETED_SHARE = 0.1
+# Rows newer than an index are searched one by one; fewer than this share take no noticeable time.
+_UNINDEXED_SHARE = 0.02
+# No version is so old: what is cleaned up then are files that belong to none.
+_EVERY_VERSION = timedelta(days=36_500)
+_VECTORS, _TEXTS = "vectors_", "texts_"
+# Text columns that get vectors and a full-text index, by table.
+_TEXT_COLUMNS = {"episodes": "instruction", "segments": "text"}
+_SPACE_NAME = re.compile(r"[A-Za-z0-9_-]+")
+# Below this many rows a scan is as fast as an index of ids.
+_MIN_INDEXED_ROWS = 10_000
+# Rows that are looked at to tell whether a text column has few values, and how often each value must be among them.
+_SAMPLE_ROWS, _ROWS_PER_VALUE = 1_000, 10
 
 
 class LanceConnection:
-    """The tables of one folder, which LanceDB opens as a database. They are read and written through pylance.
+    """The tables of one folder, which LanceDB opens as a database. They are listed, read and written without it.
 
     Args:
         uri: Folder or object-store URI of the tables.
@@ -81,16 +100,6 @@ class LanceConnection:
         return "://" in self.uri
 
     @cached_property
-    def _db(self) -> DBConnection:
-        """The database, to list the tables of an object store. LanceDB takes a second to import."""
-        # A client of a web service that we never call: more than half of the import of lancedb.
-        load_package_later("lance_namespace_urllib3_client")
-        import lancedb
-
-        with lance_errors(self.uri):
-            return lancedb.connect(self.uri)
-
-    @cached_property
     def _session(self) -> Session:
         """Cache of indexes and file headers, shared by every reader of these tables."""
         # Bounded: the index of ten million frames is about a gigabyte.
@@ -103,17 +112,10 @@ class LanceConnection:
 
     def table_names(self) -> list[str]:
         """Return the names of all existing tables, sorted."""
-        if not self.is_remote:
-            names = [folder.name.removesuffix(".lance") for folder in Path(self.uri).glob("*.lance")]
-            return sorted(filter(self._has_version, names))
-        with lance_errors(self.uri):
-            names = []
-            page = self._db.list_tables()
-            while page.tables:
-                names += page.tables
-                if not page.page_token:
-                    break
-                page = self._db.list_tables(page_token=page.page_token)
+        with lance_errors(self.uri), translate_remote_errors(self.uri):
+            folder = parse_path(self.uri)
+            paths = list(folder.iterdir()) if folder.is_dir() else []
+        names = [path.name.removesuffix(".lance") for path in paths if path.name.endswith(".lance")]
         return sorted(filter(self._has_version, names))
 
     def open_dataset(self, name: str) -> lance.LanceDataset | None:
@@ -232,20 +234,6 @@ class LanceConnection:
             lock.release()
 
 
-# A version is kept this long after a newer one replaced it, so that its readers can finish.
-KEEP_VERSIONS = timedelta(hours=1)
-# Fragments below their full size that a table may have; with more of them they are merged.
-_MAX_SMALL_FRAGMENTS = 8
-# Full size. By default Lance merges into fragments of a million rows, which are fifty gigabytes of signals.
-_FRAGMENT_BYTES = 64 * 2**20
-_FRAGMENT_ROWS_RANGE = (1_000, 2**20)
-_DELETED_SHARE = 0.1
-# Rows newer than an index are searched one by one; fewer than this share take no noticeable time.
-_UNINDEXED_SHARE = 0.02
-# No version is so old: what is cleaned up then are files that belong to none.
-_EVERY_VERSION = timedelta(days=36_500)
-
-
 def compact(dataset: lance.LanceDataset) -> None:
     """Compact and index the newest version where that is due, and drop old versions; fast when little was written."""
     rows = _fragment_rows(dataset)
@@ -333,16 +321,6 @@ def _needs_compaction(dataset: lance.LanceDataset, full_rows: int) -> bool:
         fragment.num_deletions > _DELETED_SHARE * fragment.physical_rows for fragment in fragments
     )
     return num_small > _MAX_SMALL_FRAGMENTS or has_deletions
-
-
-_VECTORS, _TEXTS = "vectors_", "texts_"
-# Text columns that get vectors and a full-text index, by table.
-_TEXT_COLUMNS = {"episodes": "instruction", "segments": "text"}
-_SPACE_NAME = re.compile(r"[A-Za-z0-9_-]+")
-# Below this many rows a scan is as fast as an index of ids.
-_MIN_INDEXED_ROWS = 10_000
-# Rows that are looked at to tell whether a text column has few values, and how often each value must be among them.
-_SAMPLE_ROWS, _ROWS_PER_VALUE = 1_000, 10
 
 
 class Tables:

@@ -41,11 +41,16 @@ def outdate_annotations(log: AnnotationStore, episode_ids: Sequence[str], source
         return 0
     newest = keep_newest_annotations(log.find_annotations(episode_ids, maker_ids=sorted(makers)))
     hidden = [annotation for annotation in newest if not annotation.is_withdrawn]
+    hide_annotations(log, hidden)
+    return len(hidden)
+
+
+def hide_annotations(log: AnnotationStore, hidden: Sequence[Annotation]) -> None:
+    """Hide some annotations, until their annotators have said it again. Raises StoreError."""
     now, created = time.time_ns(), datetime.now(UTC).isoformat(timespec="seconds")
     # Noted first: an annotation that is hidden and not noted would never be made again.
     log.put_documents(OUTDATED, {f"{item.maker_id}/{item.subject}": item.subject for item in hidden})
     log.append([replace(item, value=WITHDRAWN, revision=now, created=created) for item in hidden])
-    return len(hidden)
 
 
 def forget_outdated(log: AnnotationStore, annotations: Sequence[Annotation]) -> None:

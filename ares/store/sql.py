@@ -68,6 +68,15 @@ def replace_membership(where: str, replace: Callable[[str, str], str | None]) ->
     return "".join([*parts, where[end:]])
 
 
+def list_named_sets(where: str) -> list[str]:
+    """The arguments of `in_set` in a filter."""
+    return [
+        where[call.start(2) : call.end(2)].strip()[1:-1].replace("''", "'")
+        for call in _MEMBERSHIP.finditer(mask_quotes(where))
+        if call[1].lower() == "in_set"
+    ]
+
+
 def column_membership(name: str, argument: str, columns: Collection[str]) -> str | None:
     """The SQL of `tagged` and `reviewed` over the columns of a table of episodes; None for `in_set`."""
     column = {"tagged": "tags", "reviewed": "reviewed"}.get(name)

@@ -37,6 +37,16 @@ if TYPE_CHECKING:
 _COMPARE_SECONDS = 1.0
 # A job waits this long for a database server that went away; a page does not.
 _JOB_RETRY_SECONDS = 120.0
+# What the code of layout 1 knew of its annotators, and the log says itself from layout 2 on.
+_DECLARATIONS: Mapping[str, Mapping[str, Any]] = {
+    "caption": {"fills_segments": True},
+    "grade": {"subject_kind": "annotation", "after": ("caption",)},
+}
+_CURRENT_ONLY = {"grade": "acceptable"}
+# What layout 3 says of every episode: formats that promise a frame per step, and formats that store no stamps.
+_FRAME_PER_STEP = frozenset({"lerobot", "rlds", "hdf5", "zarr"})
+_WITHOUT_STAMPS = frozenset({"rlds", "hdf5"})
+_READ_ROWS, _WRITE_ROWS = 256, 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +111,9 @@ class Stores:
 
     def __repr__(self) -> str:
         return f"Stores({self.path!r})"
+
+    def __reduce__(self) -> tuple[Callable[..., Stores], tuple[str, Settings]]:
+        return open_stores, (self.path, self.settings)
 
     @property
     def location(self) -> str:
@@ -189,10 +202,10 @@ class Stores:
         While another job writes, nothing is done: that job applies them at its end. Nor is it in a read-only workspace.
         """
         if self._has_write_lock:
-            return self._apply_log()
+            return self._update_tables()
         try:
             with self._acquire_lock("the index", wait=False):
-                return self._apply_log()
+                return self._update_tables()
         except (WorkspaceBusy, ReadOnlyWorkspace):
             return 0
 
@@ -278,7 +291,7 @@ class Stores:
     def _complete(self) -> None:
         """Apply the log under the write lock, and keep what was completed."""
         lag = self.find_lag()  # another process may have done it
-        self._apply_log()
+        self._update_tables()
         if lag is None:
             return
         self.completed += lag.actions
@@ -296,7 +309,7 @@ class Stores:
         """
         if self._has_write_lock:
             yield
-            self._apply_log()
+            self._update_tables()
             return
         with ExitStack() as stack:
             try:
@@ -306,7 +319,7 @@ class Stores:
                 is_locked = False
             yield
             if is_locked:
-                self._apply_log()
+                self._update_tables()
                 return
         self.sync()
 
@@ -339,7 +352,7 @@ class Stores:
             return self._mongo.write_lease(job_name, wait)
         return lock_folder(self.folder, job_name, wait)
 
-    def _apply_log(self) -> int:
+    def _update_tables(self) -> int:
         from ares.store.sync.apply import apply_log
 
         return apply_log(self._tables, self.annotations)
@@ -358,18 +371,6 @@ def check_ids_once(stores: Stores, ids: Any) -> None:
     repeated = counts.filter(pc.greater(counts.field("counts"), 1))
     if len(repeated):
         raise RequestError("each episode is named once", f"{repeated[0]['values'].as_py()!r} is repeated")
-
-
-# What the code of layout 1 knew of its annotators, and the log says itself from layout 2 on.
-_DECLARATIONS: Mapping[str, Mapping[str, Any]] = {
-    "caption": {"fills_segments": True},
-    "grade": {"subject_kind": "annotation", "after": ("caption",)},
-}
-_CURRENT_ONLY = {"grade": "acceptable"}
-# What layout 3 says of every episode: formats that promise a frame per step, and formats that store no stamps.
-_FRAME_PER_STEP = frozenset({"lerobot", "rlds", "hdf5", "zarr"})
-_WITHOUT_STAMPS = frozenset({"rlds", "hdf5"})
-_READ_ROWS, _WRITE_ROWS = 256, 20_000
 
 
 def migrate(stores: Stores) -> None:

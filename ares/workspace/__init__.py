@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from ares.workspace.answer_rows import answer_from_row as answer_from_row
     from ares.workspace.answers import AnswerRow as AnswerRow
     from ares.workspace.arguments import SelectionOptions as SelectionOptions, read_id_file as read_id_file
-    from ares.workspace.carried_labels import carry_labels as carry_labels, stage_labels as stage_labels
     from ares.workspace.coverage import DatasetCoverage as DatasetCoverage
     from ares.workspace.dataset_sheet import DatasetSheet as DatasetSheet, is_dataset as is_dataset
     from ares.workspace.episode import PlayableVideo as PlayableVideo, StoredEpisode as StoredEpisode
@@ -34,18 +33,18 @@ if TYPE_CHECKING:
         serve_app as serve_app,
     )
     from ares.workspace.printed_tables import ResultTable as ResultTable, align_rows as align_rows
+    from ares.workspace.requested_exports import list_in_source_order as list_in_source_order
     from ares.workspace.result_lists import (
         AnnotateReports as AnnotateReports,
         DuplicateTable as DuplicateTable,
         EstimateList as EstimateList,
-        FacetList as FacetList,
         FindingList as FindingList,
         SearchResults as SearchResults,
     )
     from ares.workspace.sets import (
         SetCollection as SetCollection,
         StoredSet as StoredSet,
-        freeze_measured as freeze_measured,
+        create_measured_set as create_measured_set,
     )
     from ares.workspace.status import (
         WorkspaceStatus as WorkspaceStatus,

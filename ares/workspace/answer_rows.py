@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, Json, ValidationError
 
 from ares.errors import RequestError, shorten
-from ares.review import QUESTIONS_OF_EPISODES, Answer
+from ares.review import Answer, is_about_episode
 
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
 _MOST_SLOTS, _MOST_ITEMS = 50, 2**31
@@ -21,7 +21,7 @@ class _AnswerRow(BaseModel):
 
     question: _Name
     subject_id: _Name
-    subject_kind: Annotated[str, Field(pattern="^(episode|annotation|segment)$")] | None = None
+    subject_kind: Annotated[str, Field(pattern="^(episode|annotation)$")] | None = None
     verdict: str
     person: _Name
     reason: str = ""
@@ -33,7 +33,6 @@ class _AnswerRow(BaseModel):
     )
     queue: str = ""
     item: Annotated[int, Field(strict=False, ge=0, le=_MOST_ITEMS)] = 0
-    drawn: str = ""
     shown: Annotated[bool, Field(strict=False)] = False
 
 
@@ -44,7 +43,7 @@ def answer_from_row(row: Mapping[str, Any]) -> Answer:
         RequestError: A column is missing, or has a wrong value.
     """
     fields = _read_answer_fields(row)
-    is_of_episode = fields["question"] in QUESTIONS_OF_EPISODES
+    is_of_episode = is_about_episode(fields["question"])
     return Answer(**{"subject_kind": "episode" if is_of_episode else "annotation", **fields})
 
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TextIO, Unpack, cas
 
 from ares.episode import Json
 from ares.errors import AresError, RequestError, StoreError
-from ares.io import local_output
-from ares.registry import explain_mistakes
+from ares.io import output_file
 from ares.settings import user_name
 from ares.store import (
     ForeignAnswer,
@@ -27,6 +26,7 @@ from ares.store import (
     trust_answers,
 )
 from ares.workspace.arguments import SelectionOptions, make_selection
+from ares.workspace.foreign_names import explain_mistakes
 from ares.workspace.printed_tables import ResultTable
 
 if TYPE_CHECKING:
@@ -258,10 +258,9 @@ class Reviews:
     def export_file(self, path: str | Path, *, queue: str = "", person: str = "") -> int:
         """Write the answers that count to a file, JSONL or CSV by its ending. Returns their number."""
         rows = (_answer_row(*pair).to_json() for pair in self._pairs(queue, person))
-        target, count = local_output(path), 0
-        is_csv = _is_csv(target)
+        count, is_csv = 0, _is_csv(Path(path))
         try:
-            with target.open("w", encoding="utf-8", newline="") as file:
+            with output_file(path) as target, target.open("w", encoding="utf-8", newline="") as file:
                 writer = csv.writer(file, lineterminator="\n")
                 for row in rows:
                     if is_csv and not count:
@@ -272,7 +271,7 @@ class Reviews:
                         file.write(json.dumps(row, ensure_ascii=False) + "\n")
                     count += 1
         except OSError as error:
-            raise RequestError("the file cannot be written", f"{str(target)!r}: {error.strerror}") from None
+            raise RequestError("the file cannot be written", f"{str(path)!r}: {error.strerror}") from None
         return count
 
     def import_file(self, path: str | Path, *, trust_answers_of: Collection[str] = ()) -> ImportReport:

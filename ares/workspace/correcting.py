@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.errors import AresError, RequestError, StoreError
-from ares.review import Answer, PreparedAnswer, prepare_answer, store_prepared
-from ares.store import quote_literal
+from ares.review import Answer, PreparedAnswer, prepare_answer, read_described, store_prepared
+from ares.store import TrustedFilter, batched, ids_filter, in_condition, quote_literal
 
 if TYPE_CHECKING:
+    from ares.annotation import Annotation
     from ares.episode import Json
+    from ares.review import DescribedEpisodes
     from ares.store import Stores
 
 
 COLUMNS = ("episode", "instruction", "caption", "outcome")
-_NAMED_ROWS = 10
+_NAMED_ROWS, _BLOCK_ROWS = 10, 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +60,9 @@ def correct_episode(stores: Stores, episode: str, fields: Mapping[str, str], per
         StoreError: It cannot be stored.
     """
     with stores.applying("ares correct"):
-        ids = tuple(_store_corrections(stores, episode, fields, person))
-    return CorrectionReport(stored=len(ids), ids=ids)
+        episode_id = _resolve_episode(stores, episode)
+        stored = store_prepared(stores, *_prepare_corrections(stores, episode_id, fields, person))
+    return CorrectionReport(stored=len(stored), ids=tuple(answer.annotation_id for answer in stored))
 
 
 def correct_file(stores: Stores, path: Path, person: str) -> CorrectionReport:
@@ -74,18 +78,46 @@ def correct_file(stores: Stores, path: Path, person: str) -> CorrectionReport:
         StoreError: It cannot be stored.
     """
     rows = _read_table(path)
-    ids, bad = list[str](), list[str]()
+    ids, bad = list[str](), dict[int, str]()
     with stores.applying("ares correct"):
-        for number, row in enumerate(rows, 2):
-            try:
-                ids += _store_corrections(stores, row["episode"] or "", row, person)
-            except StoreError:
-                raise
-            except AresError as error:
-                bad.append(f"row {number}: {error}")
+        for block in batched(enumerate(rows, 2), _BLOCK_ROWS):
+            ids += _store_block(stores, block, person, bad)
+    reasons = [f"row {number}: {reason}" for number, reason in sorted(bad.items())]
     return CorrectionReport(
-        stored=len(ids), ids=tuple(ids[:_NAMED_ROWS]), bad_rows=len(bad), bad=tuple(bad[:_NAMED_ROWS])
+        stored=len(ids),
+        ids=tuple(ids[:_NAMED_ROWS]),
+        bad_rows=len(bad),
+        bad=tuple(reasons[:_NAMED_ROWS]),
     )
+
+
+def _store_block(
+    stores: Stores, rows: Sequence[tuple[int, Mapping[str, str]]], person: str, bad: dict[int, str]
+) -> list[str]:
+    """Store what some numbered rows say, all at once; returns the ids of the answers, and notes the bad rows."""
+    episodes = _find_episodes(stores, {row["episode"] for _, row in rows if row["episode"]})
+    described = read_described(stores, list(set(episodes.values())))
+    prepared: dict[str, list[PreparedAnswer]] = {}
+    stored: list[Annotation] = []
+    for number, row in rows:
+        name = row["episode"] or ""
+        try:
+            id = episodes.get(name) or _resolve_episode(stores, name)
+            known = described if id in described.durations else None
+            answers = _prepare_corrections(stores, id, row, person, known)
+        except StoreError:
+            raise
+        except AresError as error:
+            bad[number] = str(error)
+            continue
+        # A second row of an episode follows from the first.
+        if id in prepared:
+            stored += store_prepared(stores, *chain.from_iterable(prepared.values()))
+            prepared = {}
+            answers = _prepare_corrections(stores, id, row, person, known)
+        prepared[id] = answers
+    stored += store_prepared(stores, *chain.from_iterable(prepared.values()))
+    return [annotation.annotation_id for annotation in stored]
 
 
 def _read_table(path: Path) -> list[dict[str, str]]:
@@ -102,33 +134,50 @@ def _read_table(path: Path) -> list[dict[str, str]]:
     return rows
 
 
-def _store_corrections(stores: Stores, episode: str, fields: Mapping[str, str], person: str) -> Iterator[str]:
-    episode_id = _resolve_episode(stores, episode)
+def _prepare_corrections(
+    stores: Stores,
+    episode_id: str,
+    fields: Mapping[str, str],
+    person: str,
+    described: DescribedEpisodes | None = None,
+) -> list[PreparedAnswer]:
+    """The answers of one row: all of them can be stored."""
     stated = {name: (fields.get(name) or "").strip() for name in COLUMNS[1:]}
     if not any(stated.values()):
-        raise RequestError("nothing is said of the episode", f"{episode!r}; give {', '.join(COLUMNS[1:])}")
-
-    def prepare(question: str, verdict: str, text: str = "") -> PreparedAnswer:
-        answer = Answer(
-            question=question,
-            subject_id=episode_id,
-            subject_kind="episode",
-            verdict=verdict,
-            text=text,
-            person=person,
+        raise RequestError("nothing is said of the episode", f"{episode_id}; give {', '.join(COLUMNS[1:])}")
+    outcome, _, share = stated["outcome"].partition(" ")
+    answers = {
+        "outcome": ("success", outcome, share.strip()),
+        "instruction": ("instruction", "unmet", stated["instruction"]),
+        "caption": ("text", "", stated["caption"]),
+    }
+    return [
+        prepare_answer(
+            stores,
+            Answer(
+                question=question,
+                subject_id=episode_id,
+                subject_kind="episode",
+                verdict=verdict,
+                text=text,
+                person=person,
+            ),
+            described,
         )
-        return prepare_answer(stores, answer)
+        for name, (question, verdict, text) in answers.items()
+        if stated[name]
+    ]
 
-    answers = list[PreparedAnswer]()
-    if stated["outcome"]:
-        answers.append(prepare("success", stated["outcome"]))
-    if stated["instruction"]:
-        answers.append(prepare("instruction", "unmet", stated["instruction"]))
-    if stated["caption"]:
-        answers.append(prepare("text", "", stated["caption"]))
-    # All of a row are stored, or none.
-    for answer in answers:
-        yield store_prepared(stores, answer).annotation_id
+
+def _find_episodes(stores: Stores, names: Collection[str]) -> dict[str, str]:
+    """The ids of the episodes that names are the key or the id of; others need `_resolve_episode`."""
+    by_key = defaultdict[str, list[str]](list)
+    condition = f"{in_condition('key', names)} OR {ids_filter(names)}" if names else "false"
+    for batch in stores.tables.episodes.scan(["episode_id", "key"], TrustedFilter(condition)):
+        for row in batch.to_pylist():
+            by_key[row["key"]].append(row["episode_id"])
+            by_key.setdefault(row["episode_id"], [row["episode_id"]])
+    return {name: by_key[name][0] for name in names if len(by_key[name]) == 1}
 
 
 def _resolve_episode(stores: Stores, name: str) -> str:

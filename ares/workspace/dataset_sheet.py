@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -51,10 +51,6 @@ class SheetLine:
     origin: str
     key: str
 
-    def to_json(self) -> dict[str, Json]:
-        """One element of `lines`."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetSheet:
@@ -72,11 +68,7 @@ class DatasetSheet:
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares show DATASET --json`."""
-        return {
-            "dataset": self.dataset,
-            "episodes": self.episodes,
-            "lines": [line.to_json() for line in self.lines],
-        }
+        return asdict(self)
 
 
 def is_dataset(stores: Stores, name: str) -> bool:
@@ -102,7 +94,6 @@ def describe_dataset(stores: Stores, name: str) -> DatasetSheet:
         *(line for contracts in stored for line in _signal_lines(contracts)),
         *_camera_lines(stores, name),
         *_label_lines(columns),
-        *_segment_lines(stores, name),
         *(line for contracts in stored for line in _lost_lines(contracts)),
     )
     return DatasetSheet(dataset=name, episodes=columns.num_rows, lines=tuple(lines))
@@ -185,7 +176,7 @@ def _group_lines(group: SignalContract) -> Iterator[SheetLine]:
     for name in PROPERTIES:
         if name in group.estimates:
             estimate = group.estimates[name]
-            origin = f"{estimate.origin}, {estimate.confidence:.2f}" if estimate.candidates else "nothing"
+            origin = estimate.origin if estimate.candidates else "nothing"
             key = f"contract: {group.name}: {{{name}: VALUE}}"
             yield SheetLine(what=f"{name} of {group.name}", belief=str(estimate), origin=origin, key=key)
     against = [dim for dim, sign in zip(group.dimensions, group.signs, strict=False) if sign < 0]
@@ -231,45 +222,9 @@ def _label_lines(columns: pa.Table) -> Iterator[SheetLine]:
     )
 
 
-def _segment_lines(stores: Stores, name: str) -> Iterator[SheetLine]:
-    """How many segments each producer has of each style, and how many of them have a text."""
-    import pyarrow.compute as pc
-
-    rows = stores.tables.segments.scan(["episode_id", "annotator", "style", "text"])
-    if not rows.num_rows:
-        return
-    ids = stores.tables.episodes.read_columns(["episode_id"], _of_dataset(name))["episode_id"]
-    rows = rows.filter(pc.is_in(rows["episode_id"], ids.combine_chunks()))
-    rows = rows.append_column("has_text", pc.greater(pc.binary_length(pc.fill_null(rows["text"], "")), 0))
-    counts = rows.group_by(["annotator", "style"]).aggregate(
-        [("episode_id", "count"), ("episode_id", "count_distinct"), ("has_text", "sum")]
-    )
-    for row in counts.sort_by([("annotator", "ascending"), ("style", "ascending")]).to_pylist():
-        count, texts = row["episode_id_count"], row["has_text_sum"]
-        belief = f"{count} in {row['episode_id_count_distinct']} of {count_of(len(ids), 'episode')}"
-        belief += "" if texts == count else f", {count - texts} without a text"
-        what = f"segments of style {row['style']}" if row["style"] else "segments without a style"
-        key = f'ares search --segments --where "annotator = {quote_literal(row["annotator"])}"'
-        yield SheetLine(what=what, belief=belief, origin=row["annotator"], key=key)
-
-
 def _lost_lines(stored: StoredContracts) -> Iterator[SheetLine]:
-    """What the ingestion warned of, such as what it left out, and what no check judges."""
+    """What the ingestion warned of, such as what it left out."""
     for reason, count in stored.warnings.items():
         key = "left_out: [KEY], or the key of what was not read"
         belief = f"{reason} ({count} {'episode' if count == 1 else 'episodes'})"
         yield SheetLine(what="told at ingestion", belief=belief, origin="files", key=key)
-    unknown = _unnamed_groups(stored)
-    if unknown:
-        belief = ", ".join(f"{count} of {signal}" for signal, count in unknown.items())
-        key = "names of state and action"
-        yield SheetLine(what="dimensions without a known kind", belief=belief, origin="names", key=key)
-
-
-def _unnamed_groups(stored: StoredContracts) -> Mapping[str, int]:
-    groups: Sequence[SignalContract] = [group for part in stored.contracts for group in part.signals]
-    counts = Counter[str]()
-    for group in groups:
-        if group.kind == "unknown":
-            counts[group.signal] += len(group.numbers)
-    return counts

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, overload
 
 from ares.console import count_of
 from ares.episode import Episode
-from ares.errors import EpisodeIndexError, RequestError, UnknownEpisode
+from ares.errors import EpisodeIndexError, RequestError, UnknownEpisode, WrongArguments
 from ares.imports import import_optional
-from ares.registry import explain_mistakes, suggest_column
-from ares.search import Hit
+from ares.registry import column_of, suggest_column
 from ares.workspace.arguments import read_episode_ids
-from ares.workspace.episode import StoredEpisode, best_poster_html
+from ares.workspace.episode import StoredEpisode, best_poster_html, read_rows
+from ares.workspace.foreign_names import explain_mistakes, resolve_view_name
 from ares.workspace.printed_tables import format_table, html_table
 from ares.workspace.row_selection import Selection
 
@@ -22,13 +22,10 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from ares.settings import Settings
     from ares.store import Action, EpisodeTable, Stores
-    from ares.workspace.result_lists import DuplicateTable, GroupTable, SearchResults
+    from ares.workspace.groups import Groups
+    from ares.workspace.result_lists import DuplicateTable, GroupTable
 
-Result = TypeVar("Result")
-# Groups that a view is split into at most.
-_MOST_GROUPS = 10_000
 # Ids in the filter of a job.
 _MOST_LISTED = 20_000
 
@@ -54,22 +51,29 @@ class Episodes:
         selection: Which rows, in which order; by default all.
     """
 
+    _called: ClassVar = "view"
+    _resolve_name = resolve_view_name
+
     def __init__(self, stores: Stores, selection: Selection | None = None) -> None:
         self._stores = stores
         self._selection = selection or Selection()
 
-    def where(self, filter: str) -> Episodes:
+    def where(self, filter: str | Callable[[StoredEpisode], object]) -> Episodes:
         """Keep the episodes that fulfil an SQL filter, in addition to those before.
 
             >>> ws.episodes.where("dataset = 'bridge' AND num_steps > 20")
 
         Args:
-            filter: Condition over `columns`.
+            filter: Condition over `columns`; or a function of an episode, which is called for each of them now.
 
         Raises:
             FilterError: The filter cannot be read.
             RequestError: A column does not exist.
         """
+        if callable(filter):
+            import numpy as np
+
+            return self[np.array([bool(filter(episode)) for episode in self], np.bool_)]  # type: ignore[no-any-return]
         if not isinstance(filter, str):
             raise RequestError(
                 "a filter is a text in SQL",
@@ -86,6 +90,7 @@ class Episodes:
         Raises:
             RequestError: The column does not exist.
         """
+        column = column_of(column, self.columns)
         self._table.schema([column])
         return self._view(self._selection.sorted_by(f"{column} DESC" if descending else column))
 
@@ -115,32 +120,28 @@ class Episodes:
         return self._view(self._selection.sampled(size, operator.index(seed)))
 
     def __and__(self, other: object) -> Episodes:
+        """The episodes that are also in another view, a set, hits or a list of ids, in the order of this view.
+
+        Unknown ids are left out.
+        """
         return self._view(self._selection.combined("and", self._other(other)))
 
     def __or__(self, other: object) -> Episodes:
         return self._view(self._selection.combined("or", self._other(other)))
+
+    __add__ = __or__
 
     def __sub__(self, other: object) -> Episodes:
         return self._view(self._selection.combined("minus", self._other(other)))
 
     def _other(self, other: object) -> Selection:
         """The rows of another view, or of what has ids: a set, hits, episodes, a list of ids."""
-        other = getattr(other, "members", other)
+        other = other if isinstance(other, Episodes) else getattr(other, "members", other)
         if isinstance(other, Episodes):
             if other._stores is not self._stores and other._stores.location != self._stores.location:
                 raise RequestError("the views are of two workspaces", "combine views of one")
             return other._selection
         return Selection(ids=frozenset(read_episode_ids(other)), base=Selection())  # type: ignore[arg-type]
-
-    def with_ids(self, ids: Iterable[str | Episode | Hit]) -> Episodes:
-        """Keep the episodes of a list of ids, episodes or hits, in the order of the view; unknown ids are left out.
-
-            >>> ws.episodes.with_ids(ws.search("open the drawer"))
-
-        Raises:
-            RequestError: It is a table, a single text, or a list of something else.
-        """
-        return self._view(self._selection.listed(frozenset(read_episode_ids(ids))))
 
     def __len__(self) -> int:
         return self._selection.count(self._table.snapshot())
@@ -148,8 +149,11 @@ class Episodes:
     def __iter__(self) -> Iterator[StoredEpisode]:
         snapshot = self._table.snapshot()
         for batch in self._selection.batches(snapshot, self._table.episode_columns(snapshot)):
-            for episode in self._table.from_batch(batch):
-                yield StoredEpisode.from_episode(episode, self._stores)
+            episodes = self._table.from_batch(batch)
+            ids = [episode.episode_id for episode in episodes]
+            rows = lru_cache(maxsize=1)(partial(read_rows, self._stores, ids))
+            for episode in episodes:
+                yield StoredEpisode.from_episode(episode, self._stores, rows)
 
     @overload
     def __getitem__(self, key: int) -> StoredEpisode: ...
@@ -176,9 +180,10 @@ class Episodes:
             RequestError: Several ids start so, or the key is something else.
         """
         if isinstance(key, str):
-            if key in self.columns or key == "metadata":
+            column = column_of(key, self.columns)
+            if column in self.columns or column == "metadata":
                 return self.to_pandas([key])[key]
-            hint = key.isidentifier() and suggest_column(key, self.columns)
+            hint = suggest_column(key, self.columns) if key.isidentifier() else ""
             if hint:
                 raise UnknownEpisode(f"no episode and no column {key!r}", hint.rstrip("; "))
             return StoredEpisode.from_episode(
@@ -188,14 +193,19 @@ class Episodes:
             return self._slice(key)
         if isinstance(key, SupportsIndex) and not isinstance(key, bool) and not getattr(key, "ndim", 0):
             return self._at(operator.index(key))
+        if isinstance(key, tuple) and any(
+            isinstance(part, slice) or getattr(part, "ndim", 0) for part in key
+        ):
+            raise WrongArguments("a view takes one key", "use view[view['success']]['num_steps']")
         if (numbers := self._read_numbers(key)) is not None:
             return self._view(self._selection.numbered(numbers))
-        if (
-            isinstance(key, list)
-            and key
-            and all(isinstance(name, str) and name in self.columns for name in key)
+        if isinstance(key, list | tuple) and any(
+            isinstance(name, str) and column_of(name, self.columns) in self.columns for name in key
         ):
             return self.to_pandas(key)
+        if not isinstance(key, Iterable):
+            kinds = "a number, a slice, an id, a column, a mask, or a list of ids, numbers or columns"
+            raise WrongArguments(f"a view takes {kinds}", f"got {key!r}")
         return self._listed(read_episode_ids(key))
 
     def _read_numbers(self, key: object) -> Any:
@@ -205,13 +215,19 @@ class Episodes:
         key = key.to_numpy(zero_copy_only=False) if type(key).__module__.startswith("pyarrow") else key  # type: ignore[attr-defined]
         if isinstance(key, str | bytes | Mapping | set | frozenset) or not isinstance(key, Iterable):
             return None
-        values = np.asarray(key if hasattr(key, "__array__") else list(key))
+        if not hasattr(key, "__array__"):
+            key = list(key)
+            if not all(isinstance(number, SupportsIndex | np.bool_) for number in key):
+                return None
+        values = np.asarray(key)
+        if values.ndim == 1 and values.dtype == object and all(type(flag) is bool for flag in values):
+            values = values.astype(np.bool_)
         if values.ndim != 1 or values.dtype.kind not in "biu" or not values.size:
             return None
         count = len(self)
         if values.dtype.kind == "b":
             if len(values) != count:
-                raise RequestError(
+                raise EpisodeIndexError(
                     "a mask has a flag for each episode",
                     f"{count_of(len(values), 'flag')}, {count_of(count, 'episode')}",
                 )
@@ -223,7 +239,9 @@ class Episodes:
 
     def __contains__(self, episode: object) -> bool:
         episode_id = episode.episode_id if isinstance(episode, Episode) else episode
-        return isinstance(episode_id, str) and len(self.with_ids([episode_id])) > 0
+        if not isinstance(episode_id, str):
+            return False
+        return column_of(episode_id, self.columns) in self.columns or len(self & [episode_id]) > 0
 
     def _at(self, number: int) -> StoredEpisode:
         start = number if number >= 0 else number + len(self)
@@ -234,7 +252,7 @@ class Episodes:
         )
 
     def _listed(self, ids: list[str]) -> Episodes:
-        view = self.with_ids(ids)
+        view = self & ids
         existing = set(view.ids())
         for episode_id in ids:
             if episode_id not in existing:
@@ -242,6 +260,10 @@ class Episodes:
         return view
 
     def _slice(self, key: slice) -> Episodes:
+        if not all(isinstance(end, SupportsIndex | None) for end in (key.start, key.stop, key.step)):
+            raise WrongArguments(
+                "a slice of a view is by whole numbers", f"got {key.start!r} to {key.stop!r}"
+            )
         start, stop, step = key.indices(len(self))
         if step != 1:
             import numpy as np
@@ -284,15 +306,19 @@ class Episodes:
             >>> ws.episodes.to_arrow(["episode_id", "num_steps"])
 
         Args:
-            columns: Names; None for all of `columns`.
+            columns: Names; None for all of `columns`, and `task`, which is the instruction.
 
         Raises:
             RequestError: A column does not exist.
         """
-        if isinstance(columns, str):
-            raise RequestError("columns are a list of names", f"got {columns!r}; give [{columns!r}]")
+        if isinstance(columns, str) or not all(isinstance(name, str) for name in columns or ()):
+            raise WrongArguments("columns are a list of names", f"got {columns!r}; give ['num_steps']")
         snapshot = self._table.snapshot()
-        return self._selection.table(snapshot, list(snapshot.columns() if columns is None else columns))
+        known = snapshot.columns()
+        names = list(dict.fromkeys([*known, "task"]) if columns is None else columns)
+        stored = [column_of(name, known) for name in names]
+        table = self._selection.table(snapshot, list(dict.fromkeys(stored)))
+        return table.select(stored).rename_columns(names)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The columns for any library of tables: `polars.DataFrame(view)`, `pyarrow.table(view)`."""
@@ -322,14 +348,7 @@ class Episodes:
         from ares.curation import count_groups
         from ares.workspace.result_lists import GroupTable
 
-        snapshot, selection = self._table.snapshot(), self._selection
-
-        def read(columns: Sequence[str]) -> pa.RecordBatchReader:
-            if selection.is_cut or selection.base is not None:
-                return selection.table(snapshot, columns).to_reader()
-            return snapshot.reader(columns, selection.where)
-
-        statistics = count_groups(snapshot, name, read, self.columns)
+        statistics = count_groups(self._table.snapshot(), name, self._read_batches, self.columns)
         return GroupTable(statistics.groups, statistics)
 
     def set_values(self, column: str, values: Any) -> Action:
@@ -340,26 +359,21 @@ class Episodes:
 
         Args:
             column: The column.
-            values: One value for all; as many as there are episodes, in order; by id; or a function of a row, a dict
-                of its columns.
+            values: One value for all; as many as there are episodes, in order; by id; or a function of an episode.
 
         Raises:
             RequestError: As `Workspace.set_values`, or their number is another one.
         """
-        import pyarrow as pa
-
         from ares.curation import set_values
-        from ares.workspace.arguments import is_frame, make_values_array, read_values
+        from ares.workspace.arguments import make_values_array, read_values
 
-        snapshot = self._table.snapshot()
-        ids = self._selection.table(snapshot, ["episode_id"])["episode_id"].combine_chunks()
-        if is_frame(values):
-            return set_values(self._stores, column, *read_values(values, column))
+        ids = self.to_arrow(["episode_id"])["episode_id"].combine_chunks()
+        if isinstance(values, Mapping):
+            return set_values(self._stores, column, *read_values(values))
         if callable(values):
-            batches = self._selection.batches(snapshot, list(snapshot.columns()))
-            values = [values(row) for batch in batches for row in batch.to_pylist()]
+            values = [values(episode) for episode in self]
         elif values is None or isinstance(values, str) or not hasattr(values, "__len__"):
-            values = pa.repeat(make_values_array([values])[0], len(ids))
+            values = [values] * len(ids)
         if len(values) != len(ids):
             raise RequestError(
                 "a view takes a value for each episode",
@@ -367,41 +381,42 @@ class Episodes:
             )
         return set_values(self._stores, column, ids, make_values_array(values))
 
-    def groupby(self, column: str) -> dict[Any, Episodes]:
-        """A view for each value of a column, by value; the metadata and names as `count_by` has them are not taken.
+    def groupby(self, column: str | list[str]) -> Groups[Episodes]:
+        """The episodes by the values of a column, or of several, see `Groups`; the metadata is not taken.
 
-            >>> {name: len(view) for name, view in ws.episodes.groupby("dataset").items()}
-
-        Raises:
-            RequestError: The column does not exist, or has too many values.
-        """
-        import numpy as np
-
-        values = self.to_arrow([column])[column].to_pylist()
-        numbers: dict[Any, list[int]] = {}
-        for number, value in enumerate(values):
-            numbers.setdefault(tuple(value) if isinstance(value, list) else value, []).append(number)
-        if len(numbers) > _MOST_GROUPS:
-            raise RequestError("the column has too many values for groups", f"{len(numbers):,} of {column}")
-        groups = sorted(numbers.items(), key=lambda item: (item[0] is None, str(item[0])))
-        return {
-            value: self._view(self._selection.numbered(np.array(rows, np.int64))) for value, rows in groups
-        }
-
-    def sql(self, query: str) -> pd.DataFrame:
-        """The result of a SELECT over the table `episodes`, which has the rows of this view.
-
-            >>> ws.episodes.where("success").sql("SELECT dataset, count(*) AS n FROM episodes GROUP BY dataset")
+            >>> for robot, view in ws.episodes.groupby("robot"):
+            ...     print(robot, len(view))
+            >>> ws.episodes.groupby("dataset").mean()["num_steps"]
 
         Raises:
-            RequestError: The query cannot be run.
+            RequestError: The column does not exist.
         """
-        from ares.store import find_set
-        from ares.workspace.view_tables import run_sql
+        from ares.workspace.groups import Groups
 
-        import_optional("pandas", instead="use to_arrow()")
-        find = partial(find_set, self._stores.annotations)
-        return run_sql(query, self.to_arrow, [*self.columns, "metadata"], find)
+        names = [column] if isinstance(column, str) else column
+        self.take(0).to_arrow(names)  # refuses what is no column
+        return Groups(self, list(names))
+
+    def info(self) -> pd.DataFrame:
+        """The columns: (C, 2) by name, their types and in how many episodes each has a value.
+
+        Raises:
+            RequestError: pandas is not installed.
+        """
+        columns = self.columns
+        counts = dict.fromkeys(columns, 0)
+        for batch in self._read_batches(list(columns)):
+            for name, values in zip(batch.schema.names, batch.columns, strict=True):
+                counts[name] += len(values) - values.null_count
+        frame = import_optional("pandas").DataFrame({"type": columns, "episodes": counts})
+        return frame.rename_axis("column")
+
+    def _read_batches(self, columns: Sequence[str]) -> pa.RecordBatchReader:
+        """Columns of the episodes in any order, streamed."""
+        snapshot, selection = self._table.snapshot(), self._selection
+        if selection.is_cut or selection.base is not None:
+            return selection.table(snapshot, columns).to_reader()
+        return snapshot.reader(columns, selection.where)
 
     def plot(self, column: str = "num_steps", color: str = "") -> Any:
         """A chart of a column for a notebook: how numbers spread, or how often each value is.
@@ -416,29 +431,6 @@ class Episodes:
         from ares.workspace.view_tables import plot_column
 
         return plot_column(self.to_pandas(list(dict.fromkeys(filter(None, (column, color))))), column, color)
-
-    def similar(self, episode: str | Episode | Hit, limit: int = 20, space: str = "") -> SearchResults:
-        """The episodes of this view whose vectors are nearest to those of an episode, best first.
-
-            >>> ws.episodes.where("success").similar(ws.episodes[0], space="my_model")
-
-        Args:
-            episode: Its id, or the episode.
-            limit: Most episodes in the answer.
-            space: Name of an embedding space, as of `Workspace.add_vectors`; by default the newest of a model.
-
-        Raises:
-            RequestError: There is no such space, or the episode has no vector in it.
-        """
-        from ares.search import Query, search
-        from ares.workspace.episode import StoredHit
-        from ares.workspace.result_lists import SearchResults
-
-        like, where = read_episode_ids([episode])[0], self.condition()
-        hits = search(
-            self._stores, Query(like=like, by="frames", where=where, limit=_check_count(limit), space=space)
-        )
-        return SearchResults(StoredHit.from_hit(hit, self._stores) for hit in hits)
 
     def find_duplicates(self) -> DuplicateTable:
         """Find the copies among the episodes, and keep the group of each in the column `duplicate_group`.
@@ -474,15 +466,6 @@ class Episodes:
         rows: list[dict[str, object]] = self.take(_SHOWN_ROWS).to_arrow(columns).to_pylist()
         return rows
 
-    def __getstate__(self) -> tuple[str, Settings, Selection]:
-        return self._stores.path, self._stores.settings, self._selection
-
-    def __setstate__(self, state: tuple[str, Settings, Selection]) -> None:
-        from ares.store import open_stores
-
-        path, settings, selection = state
-        self.__init__(open_stores(path, settings), selection)  # type: ignore[misc]
-
     def _view(self, selection: Selection) -> Episodes:
         return Episodes(self._stores, selection)
 
@@ -495,5 +478,5 @@ class Episodes:
 
 def _check_count(count: int) -> int:
     if not isinstance(count, SupportsIndex) or operator.index(count) < 0:
-        raise RequestError("a number of episodes is a whole number from 0 on", f"got {count!r}")
+        raise WrongArguments("a number of episodes is a whole number from 0 on", f"got {count!r}")
     return operator.index(count)

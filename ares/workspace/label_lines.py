@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from pydantic import (
     AfterValidator,
@@ -18,13 +20,14 @@ from pydantic import (
     model_validator,
 )
 
-from ares.annotation import Annotation, Column, ColumnType, Cost, Producer, ProducerKind, Rollup, SubjectKind
+from ares.annotation import Annotation, Producer
 from ares.console import visible
-from ares.curation import IsoTime
 from ares.errors import AresError, RequestError, first_fault, shorten
 from ares.input import STRICT_JSON, parse_json
+from ares.review import Queue, find_drawing
 from ares.store import (
     AnnotationRow,
+    annotation_from_row,
     annotation_to_row,
     conjunction,
     ids_filter,
@@ -51,7 +54,10 @@ _LEFT_OUT = frozenset((
 PINS = "pins"
 # What was drawn for measurements: without it nobody knows of which sample answers are.
 _QUEUES, _ITEMS, _MEASUREMENT = "review_queues", "review_items", "measure-"
-_LARGEST_NUMBER = 2**63 - 1
+_LARGEST_NUMBER, _LONGEST_NAME = 2**63 - 1, 200
+_PRODUCER, _ANNOTATION, _QUEUE = TypeAdapter(Producer), TypeAdapter(Annotation), TypeAdapter(Queue)
+# Faults of reading values that nothing has checked.
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, AresError)
 
 
 def _check_visible(text: str) -> str:
@@ -66,8 +72,15 @@ def _check_column(name: str) -> str:
     return name
 
 
+def _check_file_name(name: str) -> str:
+    if "/" in name or "\0" in name or name in (".", ".."):
+        raise ValueError("a name of a file or folder is a path")
+    return name
+
+
+FileName = Annotated[str, Field(max_length=255), AfterValidator(_check_file_name)]
 Id = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
-Word = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_visible)]
+Word = Annotated[str, Field(min_length=1, max_length=_LONGEST_NAME), AfterValidator(_check_visible)]
 _Text = Annotated[str, Field(max_length=4_000)]
 _ColumnName = Annotated[str, Field(max_length=100), AfterValidator(_check_column)]
 _Number = Annotated[int, Field(ge=0, le=_LARGEST_NUMBER)]
@@ -78,38 +91,6 @@ class Form(BaseModel):
     """A part of a file: no other fields, no value of another type, and no number that is none."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class _ColumnForm(Form):
-    name: _ColumnName
-    type: ColumnType
-    meaning: _Text
-    unit: _Text = ""
-    choices: Annotated[list[_Text], Field(max_length=1_000)] = Field(default_factory=list)
-    rollup: Rollup = ""
-    needs_current_maker: bool = False
-    is_outcome: bool = False
-    is_gap_reason: bool = False
-
-
-class _ProducerForm(Form):
-    annotator: Word
-    version: _Text
-    model: _Text = ""
-    prompt_hash: _Text = ""
-    settings: dict[str, Any] = Field(default_factory=dict)
-    columns: Annotated[list[_ColumnForm], Field(max_length=500)] = Field(default_factory=list)
-    kind: ProducerKind
-    subject_kind: SubjectKind = "episode"
-    after: Annotated[list[Word], Field(max_length=50)] = Field(default_factory=list)
-    fills_segments: bool = False
-
-    def make(self) -> Producer:
-        """The producer."""
-        columns = tuple(
-            Column(**{**dict(column), "choices": tuple(column.choices)}) for column in self.columns
-        )
-        return Producer(**{**dict(self), "columns": columns, "after": tuple(self.after)})
 
 
 class EpisodeForm(Form):
@@ -134,36 +115,12 @@ class EpisodeForm(Form):
     values: dict[_ColumnName, _Value] = Field(default_factory=dict)
 
 
-class _BodyForm(Form):
-    value: dict[str, Any]
-    span: Annotated[list[float], Field(min_length=2, max_length=2)]
-    created: IsoTime
-    camera: _Text = ""
-    frames: list[float] = Field(default_factory=list)
-    cost: Annotated[list[Any], Field(min_length=4, max_length=4)]
-    kind: SubjectKind | None = None
-    part: _Text = ""
-    ordinal: _Number = 0
-    revision: _Number = 0
-
-    @model_validator(mode="after")
-    def _check_numbers(self) -> _BodyForm:
-        if self.span[0] > self.span[1]:
-            raise ValueError("a span ends before it starts")
-        *counts, usd = self.cost
-        if not all(type(count) is int and 0 <= count <= _LARGEST_NUMBER for count in counts):
-            raise ValueError("calls and tokens are whole numbers")
-        if usd is not None and type(usd) not in (int, float):
-            raise ValueError("a price is a number")
-        return self
-
-
 class LabelLine(Form):
     """One line, of which one field is set.
 
     Attributes:
         columns: Types by name of the columns of episodes.
-        maker: A producer of annotations.
+        maker: A producer of annotations, see `parse_producer`.
         document: Kind, key and content of a document.
         episode: An episode.
         removed: Ids of episodes that were removed.
@@ -171,7 +128,7 @@ class LabelLine(Form):
     """
 
     columns: dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=100)]] | None = None
-    maker: _ProducerForm | None = None
+    maker: dict[str, Any] | None = None
     document: Annotated[list[Any], Field(min_length=3, max_length=3)] | None = None
     episode: EpisodeForm | None = None
     removed: list[Id] | None = None
@@ -190,54 +147,39 @@ class LabelLine(Form):
         return self
 
 
-class _DrawnRecipe(Form):
-    measure: Word
-    dataset: Word
-    makers: Annotated[list[_Text], Field(min_length=2, max_length=2)]
-    time: float
-    accepted: _Number
-
-
-class _DrawnQueue(Form):
-    name: Word
-    question: Word
-    items: _Number
-    doubled: _Number
-    seed: _Number
-    recipe: _DrawnRecipe
-    guideline: Annotated[str, Field(max_length=100_000)]
-    person: Word
-    created: Word
-
-
 class _DrawnItem(Form):
     subject: Word
     episode_id: Word
-    drawn: Word
+    drawn: _Text = ""  # of earlier versions
     people: _Number
     word: _Text
+
+
+_DRAWN_ITEMS = TypeAdapter(list[_DrawnItem])
 
 
 def is_drawing(collection: str, key: str, document: Any) -> bool:
     """Whether a document is of the drawing of a measurement. Raises ValueError for one that is in no order."""
     if not key.startswith(_MEASUREMENT) or collection not in (_QUEUES, _ITEMS):
         return False
-    form = _DrawnQueue if collection == _QUEUES else list[_DrawnItem]
-    TypeAdapter[Any](form).validate_python(document)
+    if collection == _ITEMS:
+        _DRAWN_ITEMS.validate_python(document)
+    elif find_drawing(_QUEUE.validate_json(json.dumps(document), strict=True)) is None:
+        raise ValueError("it is no queue of a measurement")
     return True
 
 
 class LabelsFile(Form):
     """The file beside a card with what only models and people can say: its name, hash and number of annotations."""
 
-    file: str
+    file: Annotated[FileName, Field(min_length=1)]
     sha256: str
     annotations: int
 
 
-def write_labels(stores: Stores, datasets: Sequence[DatasetKey], path: Path) -> tuple[LabelsFile, set[str]]:
-    """Write every label of some datasets, a JSON line each; and return what the card says of it, and the producers."""
-    digest, count, maker_ids = hashlib.sha256(), 0, set[str]()
+def write_labels(stores: Stores, datasets: Sequence[DatasetKey], path: Path) -> LabelsFile:
+    """Write every label of some datasets, a JSON line each; and return what the card says of it."""
+    digest, count = hashlib.sha256(), 0
     partial = path.with_name(path.name + ".tmp")
     with partial.open("w", encoding="utf-8", newline="\n") as file:
         for line in _label_lines(stores, datasets):
@@ -245,11 +187,9 @@ def write_labels(stores: Stores, datasets: Sequence[DatasetKey], path: Path) -> 
             text = json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
             file.write(text)
             digest.update(text.encode())
-            if row := cast("list[str] | None", line.get("annotation")):
-                count += 1
-                maker_ids.add(row[AnnotationRow._fields.index("maker_id")])
+            count += "annotation" in line
     partial.replace(path)
-    return LabelsFile(file=path.name, sha256=digest.hexdigest(), annotations=count), maker_ids
+    return LabelsFile(file=path.name, sha256=digest.hexdigest(), annotations=count)
 
 
 def _label_lines(stores: Stores, datasets: Sequence[DatasetKey]) -> Iterator[dict[str, Json]]:
@@ -303,32 +243,38 @@ def parse_line(line: bytes, where: str) -> LabelLine:
         refuse_labels(where, error)
 
 
+def parse_producer(document: Mapping[str, Any], where: str) -> Producer:
+    """A producer of its fields. Raises RequestError for a field of another type, and for names that nothing shows."""
+    try:
+        producer = _PRODUCER.validate_json(json.dumps(document), strict=True)
+        for name in (producer.annotator, *producer.after):
+            if not name or len(name) > _LONGEST_NAME:
+                raise ValueError(
+                    f"a name has 1 to {_LONGEST_NAME} characters, and {name[:50]!r} has {len(name)}"
+                )
+            _check_visible(name)
+        for column in producer.columns:
+            _check_column(column.name)
+    except (ValueError, AresError) as error:
+        refuse_labels(where, error)
+    return producer
+
+
 def parse_annotation(row: Sequence[str], where: str) -> Annotation:
     """The annotation of a row. Raises RequestError for a row that `annotation_to_row` does not make."""
-    annotation_id, episode_id, name, maker_id, subject, text = row
     try:
-        body = _BodyForm.model_validate(parse_json(text, where, **STRICT_JSON))
-        calls, tokens_in, tokens_out, usd = body.cost
-        annotation = Annotation(
-            episode_id=episode_id,
-            name=name,
-            value=body.value,
-            maker_id=maker_id,
-            subject=subject,
-            start_seconds=body.span[0],
-            stop_seconds=body.span[1],
-            created=body.created,
-            camera=body.camera,
-            frames=tuple(body.frames),
-            cost=Cost(calls=int(calls), tokens_in=int(tokens_in), tokens_out=int(tokens_out), usd=usd),
-            part=body.part,
-            ordinal=body.ordinal,
-            revision=body.revision,
-            **({"subject_kind": body.kind} if body.kind else {}),
-        )
-        if annotation.annotation_id != annotation_id:
-            raise ValueError(f"annotation {annotation_id[:16]} has another id than its content")
-    except (ValueError, AresError) as error:
+        parse_json(row[5], where, **STRICT_JSON)
+        annotation = _ANNOTATION.validate_python(asdict(annotation_from_row(AnnotationRow(*row))))
+        cost = annotation.cost
+        counts = (cost.calls, cost.tokens_in, cost.tokens_out, annotation.ordinal, annotation.revision)
+        if min(counts) < 0 or max(counts) > _LARGEST_NUMBER:
+            raise ValueError(f"numbers of an annotation are from 0 on, got {counts}")
+        if annotation.start_seconds > annotation.stop_seconds:
+            raise ValueError("a span ends before it starts")
+        datetime.fromisoformat(annotation.created)
+        if annotation.annotation_id != row[0]:
+            raise ValueError(f"annotation {row[0][:16]} has another id than its content")
+    except UNREADABLE as error:
         refuse_labels(where, error)
     return annotation
 

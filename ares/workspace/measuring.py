@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ares.console import count_of
 from ares.errors import RequestError
 from ares.review import (
-    MOST_ANSWERS,
     USUAL_SHARE,
     Drawing,
     MeasuredShare,
@@ -35,7 +35,7 @@ class Measurement:
     Args:
         stores: Stores of the workspace.
         dataset: The dataset.
-        question: "caption", "segment", "success" or "instruction".
+        question: "caption", "segment", "success", "instruction", or the column of an attribute.
         at_least: The share that is to be shown, above 0 and below 1.
         person: Who answers.
         drawing: What is asked; None for the last one, or a new one where more was graded since.
@@ -61,9 +61,11 @@ class Measurement:
         self._drawing = drawing
         self._queue: ReviewQueue | None = None
         self._shown: set[tuple[str, int]] = set()
+        self._unseen: set[int] = set()
         share = self.progress if drawing else self.share
         if not share.answers and share.best_bound() < at_least:
-            most = f"{MOST_ANSWERS} answers without an error show {format_share(share.best_bound())}"
+            possible = count_of(share.count_possible(), "answer")
+            most = f"{possible} without an error show {format_share(share.best_bound())}"
             raise RequestError(f"{format_share(at_least)} cannot be shown", most)
 
     @property
@@ -91,9 +93,12 @@ class Measurement:
         return self._queue
 
     def next(self) -> QueueItem | None:
-        """What the person is asked next; None where the measurement is finished, or nothing is left."""
-        is_finished = self.progress.is_finished(self.at_least)
-        return None if is_finished else self.queue.next(self.person)
+        """What the person is asked next; None where the measurement is finished, or nothing is left.
+
+        An item that was answered without its clip is asked once more by another `Measurement`, behind all others.
+        """
+        item = None if self.progress.is_finished(self.at_least) else self.queue.next(self.person)
+        return None if item and item.item in self._unseen else item
 
     def clips(self, item: QueueItem) -> list[Path]:
         """Videos of an item, one for each camera, to be opened; answers count from then on."""
@@ -115,8 +120,10 @@ class Measurement:
         Raises:
             RequestError: The answer is none that can be given.
         """
-        is_shown = (item.queue, item.item) in self._shown
-        return self.queue.answer(item, self.person, verdict, **{"shown": is_shown, **fields})
+        fields = {"shown": (item.queue, item.item) in self._shown, **fields}
+        stored = self.queue.answer(item, self.person, verdict, **fields)
+        self._unseen |= set() if fields["shown"] else {item.item}
+        return stored
 
     def undo(self) -> QueueItem | None:
         """Take the last answer of the person back, and ask it again; None where nothing is left to take back."""
@@ -129,11 +136,10 @@ class Measurement:
         measurements = Measurements(self._stores, self._question)
         if self._dataset not in measurements.populations:
             names = ", ".join(measurements.populations)
-            remedy = (
-                f"datasets with some: {names}"
-                if names
-                else "`ares annotate` makes them; people's own are not measured"
-            )
+            remedy = f"datasets with some: {names}" if names else "`ares annotate` makes them"
+            number = measurements.subjects.rows["dataset"].to_pylist().count(self._dataset)
+            if number and self._question.refused:
+                remedy = f"it has {number:,}, none accepted; `ares annotate grade` judges those of models"
             raise RequestError(f"dataset {self._dataset!r} has no {self._question.what[0]}", remedy)
         return measurements
 
@@ -141,7 +147,9 @@ class Measurement:
         measurements = self._read()
         population, known = measurements.populations[self._dataset], measurements.drawings(self._dataset)
         last = known[-1] if known else None
-        if last is not None and population.newest <= last.time:
+        # Of what no judge graded only the number says that there is more.
+        is_more = last is not None and not last.makers.judge and population.accepted > last.accepted
+        if last is not None and population.newest <= last.time and not is_more:
             return last
         answered = find_answered(self._stores, self._question, known)
         subjects = measurements.subjects

@@ -36,7 +36,7 @@ def ingest_datasets(
     *,
     quiet: bool,
 ) -> IngestReport:
-    """Ingest by `ingest.operation.ingest`; missing stores are created when the datasets were found.
+    """Ingest by `ares_ingest.operation.ingest`; missing stores are created when the datasets were found.
 
     Raises as `Workspace.ingest`.
     """
@@ -45,19 +45,19 @@ def ingest_datasets(
 
 
 def plan_ingest(existing_stores: Callable[[], Stores | None], request: IngestRequest) -> IngestPlan:
-    """Say by `ingest.operation.plan_ingest` what an ingestion would read. Raises as `Workspace.plan_ingest`."""
+    """Say by `ares_ingest.operation.plan_ingest` what an ingestion would read. Raises as `Workspace.plan_ingest`."""
     plan: IngestPlan = operations.get("plan_ingest")(existing_stores, request)
     return plan
 
 
 def check_datasets(request: CheckRequest) -> CheckReport:
-    """Check the signals of datasets where they lie, by `ingest.check.run.check`. Raises as `ares.check`."""
+    """Check the signals of datasets where they lie, by `ares_ingest.check.run.check`. Raises as `ares.check`."""
     report: CheckReport = operations.get("check")(request)
     return report
 
 
 def fix_dataset(request: FixRequest, *, quiet: bool) -> FixReport:
-    """Correct a dataset in a copy, by `ingest.check.corrected_copy.fix`. Raises as `ares.fix`."""
+    """Correct a dataset in a copy, by `ares_ingest.check.corrected_copy.fix`. Raises as `ares.fix`."""
     report: FixReport = operations.get("fix")(request, quiet=quiet)
     return report
 
@@ -65,13 +65,13 @@ def fix_dataset(request: FixRequest, *, quiet: bool) -> FixReport:
 def run_annotators(
     stores: Stores, request: AnnotateRequest, *, quiet: bool = False
 ) -> tuple[AnnotateReport, ...]:
-    """Run annotators by `annotators.runner.annotate`. Raises as `Workspace.annotate`."""
+    """Run annotators by `ares_annotators.runner.annotate`. Raises as `Workspace.annotate`."""
     reports: tuple[AnnotateReport, ...] = operations.get("annotate")(stores, request, quiet=quiet)
     return reports
 
 
 def estimate_run(stores: Stores, request: AnnotateRequest) -> list[AnnotateEstimate]:
-    """Say by `annotators.runner.estimate` what a run would do and cost. Raises as `Workspace.estimate`."""
+    """Say by `ares_annotators.runner.estimate` what a run would do and cost. Raises as `Workspace.estimate`."""
     estimates: list[AnnotateEstimate] = operations.get("estimate")(stores, request)
     return estimates
 
@@ -102,7 +102,7 @@ class Dashboard:
 
 
 def serve_app(workspace: Any, **options: Any) -> Dashboard:
-    """Serve the dashboard by `app.dashboard.page_script.start`; options and errors are those of `ares.app`."""
+    """Serve the dashboard by `ares_app.dashboard.page_script.start`; options and errors are those of `ares.app`."""
     dashboard: Dashboard = operations.get("app")(workspace, **options)
     return dashboard
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, SupportsIndex, TypeVar, overload
 
+from ares.errors import EpisodeIndexError
 from ares.imports import import_optional
-from ares.registry import explain_mistakes
+from ares.workspace.foreign_names import call_other_library, explain_mistakes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +40,7 @@ class ResultTable(list[Row], Generic[Row]):
         empty: The text that is shown in place of a table without rows.
     """
 
+    _called: ClassVar = "table"
     shown: ClassVar[Mapping[str, Callable[..., object]]] = {}
     empty: ClassVar[str] = "nothing found"
 
@@ -45,11 +48,17 @@ class ResultTable(list[Row], Generic[Row]):
     def __getitem__(self, key: SupportsIndex) -> Row: ...
     @overload
     def __getitem__(self, key: slice) -> ResultTable[Row]: ...
-    def __getitem__(self, key: SupportsIndex | slice) -> Row | ResultTable[Row]:
-        """A row, or the table of some rows."""
+    @overload
+    def __getitem__(self, key: Any) -> Any: ...
+    def __getitem__(self, key: Any) -> Any:
+        """A row, the table of some rows, or columns of `to_pandas` by their names."""
         if isinstance(key, slice):
             return type(self)(super().__getitem__(key))
-        return super().__getitem__(key)
+        if isinstance(key, SupportsIndex):
+            if -len(self) <= operator.index(key) < len(self):
+                return super().__getitem__(key)
+            raise EpisodeIndexError(f"there is no row number {key}", f"the table has {len(self)}")
+        return call_other_library(self.to_pandas().__getitem__, key)
 
     def to_json(self) -> list[Json]:
         """The documents of the rows, as the command prints them with --json."""

@@ -13,10 +13,8 @@ if TYPE_CHECKING:
     from ares.curation import Copies, DuplicateGroup, GroupCounts, GroupStatistics, TagUse
     from ares.doctor import Finding
     from ares.jobs import AnnotateEstimate, AnnotateReport
-    from ares.search import Facet
 
 
-_SHOWN_VALUES = 5
 # What the calls of a run cost.
 _COST_COLUMNS: Mapping[str, Callable[[Any], object]] = {
     "calls": lambda run: run.cost.calls,
@@ -43,18 +41,6 @@ class SearchResults(ResultTable[StoredHit]):
     }
 
 
-class FacetList(ResultTable["Facet"]):
-    """Counts of the values of columns, one facet per column."""
-
-    shown: ClassVar[Mapping[str, Callable[[Facet], object]]] = {
-        "column": lambda facet: facet.column,
-        "type": lambda facet: facet.type,
-        "values": lambda facet: _describe_facet_values(facet),
-        "missing": lambda facet: facet.missing,
-        "meaning": lambda facet: facet.meaning,
-    }
-
-
 class GroupTable(ResultTable["GroupCounts"]):
     """Counts of the episodes of each group, the largest group first.
 
@@ -68,7 +54,7 @@ class GroupTable(ResultTable["GroupCounts"]):
         "episodes": lambda group: group.episodes,
         "hours": lambda group: f"{group.hours:.3f}",
         "success": lambda group: group.describe_success(),
-        "outcomes": lambda group: group.successes + group.failures,
+        "outcomes": lambda group: group.known,
         "acceptable": lambda group: f"{group.acceptable} of {group.graded}",
         "reviewed": lambda group: group.reviewed,
     }
@@ -151,10 +137,3 @@ class TagList(ResultTable["TagUse"]):
         "changed": lambda use: use.changed,
     }
     empty: ClassVar[str] = "no tags"
-
-
-def _describe_facet_values(facet: Facet) -> str:
-    """The most frequent values with their counts, or the range of numbers."""
-    if facet.edges:
-        return f"{facet.edges[0]:g} to {facet.edges[-1]:g}"
-    return ", ".join(f"{value} {count}" for value, count in facet.counts[:_SHOWN_VALUES])

@@ -108,10 +108,6 @@ class Selection:
         """Rows of both selections; those of the other alone come last."""
         return Selection(combination=RowCombination(operation, other), base=self)
 
-    def listed(self, ids: frozenset[str]) -> Selection:
-        """Those rows whose episode is in a list."""
-        return Selection(ids=ids, base=self)
-
     def count(self, snapshot: EpisodeSnapshot) -> int:
         """Number of rows, without reading them where that is possible."""
         if self.base is not None:

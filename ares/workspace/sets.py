@@ -8,15 +8,15 @@ from contextlib import closing
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from ares.console import count_of
-from ares.curation import CurationSet, SetDiff, Sets, freeze_selection, freeze_spans, span_of_segment
+from ares.curation import CurationSet, SetDiff, Sets, create_set, create_set_of_spans, span_of_segment
 from ares.errors import RequestError
-from ares.io import absolute_path, expanded_path, local_output
-from ares.registry import explain_mistakes
+from ares.io import absolute_path, expanded_path, output_file, output_path, parse_path
 from ares.workspace.arguments import SelectionOptions, make_selection
 from ares.workspace.episodes import Episodes
+from ares.workspace.foreign_names import explain_mistakes
 from ares.workspace.printed_tables import format_table, html_table
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ares.store import Action, StoredSegment, Stores
     from ares.workspace.arguments import EpisodesLike
     from ares.workspace.episode import StoredEpisode
-    from ares.workspace.recipe_cards import RebuildReport
+    from ares.workspace.rebuild import RebuildReport
 
 
 _HEADER = ("set", "version", "episodes", "created")
@@ -51,7 +51,8 @@ class StoredSet(CurationSet):
     """
 
     _stores: Stores = field(compare=False)
-    _episodes_at: ClassVar = ("the_set.members", Episodes)
+    _called: ClassVar = "the_set"
+    _part: ClassVar = ("the_set.members", Episodes)
 
     @property
     def spans(self) -> Iterator[Span]:
@@ -61,7 +62,7 @@ class StoredSet(CurationSet):
     @property
     def members(self) -> Episodes:
         """Its episodes, or those of its spans, as far as the workspace still has them."""
-        return Episodes(self._stores).with_ids(self.ids())
+        return Episodes(self._stores) & self.ids()
 
     def ids(self) -> Iterator[str]:
         """Ids of all its episodes, sorted, streamed."""
@@ -93,12 +94,17 @@ class StoredSet(CurationSet):
         from ares.jobs import Progress
         from ares.workspace.recipe_cards import write_recipe_card
 
-        with closing(Progress("read sources", None, None if quiet else sys.stderr)) as progress:
-            card = write_recipe_card(self._stores, self, local_output(path), str(export), progress=progress)
+        stream = None if quiet else sys.stderr
+        with closing(Progress("read sources", None, stream)) as progress, output_file(path) as target:
+            card = write_recipe_card(self._stores, self, target, str(export), progress=progress)
         return [source.dataset for source in card.sources if not source.files]
 
     def __len__(self) -> int:
         return len(self.members)
+
+    def __getitem__(self, key: Any) -> Any:
+        """An episode, a view, or columns of its members, as `Episodes` has them."""
+        return self.members[key]
 
     def __bool__(self) -> bool:
         return True
@@ -113,7 +119,7 @@ class StoredSet(CurationSet):
         return f"StoredSet({self.label!r}: {self.size}, created {self.created})"
 
 
-def freeze_measured(
+def create_measured_set(
     stores: Stores,
     name: str,
     selection: EpisodeSelection,
@@ -124,7 +130,7 @@ def freeze_measured(
     if min_precision is None:
         if accepts_refuted:
             raise RequestError("refuted captions are taken by what people say of them", "give min_precision")
-        return freeze_selection(stores, name, selection)
+        return create_set(stores, name, selection)
     from ares.export import keep_measured_episodes
 
     keep = partial(keep_measured_episodes, stores, at_least=min_precision, accepts_refuted=accepts_refuted)
@@ -132,7 +138,7 @@ def freeze_measured(
         "min_precision": min_precision,
         **({"refuted": True} if accepts_refuted else {}),
     }
-    return freeze_selection(stores, name, selection, keep, gate)
+    return create_set(stores, name, selection, keep, gate)
 
 
 @explain_mistakes
@@ -147,6 +153,8 @@ class SetCollection(Mapping[str, StoredSet]):
     Args:
         stores: Stores of the workspace.
     """
+
+    _called: ClassVar = "ws.sets"
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
@@ -195,13 +203,15 @@ class SetCollection(Mapping[str, StoredSet]):
         """
         selection = make_selection(ids, conditions, "the set would be empty")
         if recipe is not None:
-            if conditions or not selection.ids or min_precision is not None:
+            others = [*conditions, *(["min_precision"] if min_precision is not None else [])]
+            others += ["refuted"] if refuted else []
+            if others or not selection.ids:
                 raise RequestError(
                     "a recipe goes with a list of ids alone",
-                    f"leave out {', '.join(conditions)}" if conditions else "give ids",
+                    f"leave out {', '.join(others)}" if others else "give ids",
                 )
             return self._stored(self._sets.create(name, selection.ids, recipe))
-        return self._stored(freeze_measured(self._stores, name, selection, min_precision, refuted))
+        return self._stored(create_measured_set(self._stores, name, selection, min_precision, refuted))
 
     def create_spans(
         self,
@@ -240,7 +250,7 @@ class SetCollection(Mapping[str, StoredSet]):
         if listed:
             recipe: dict[str, Json] = {"segments": True, "listed": len(listed)}
             return self._stored(self._sets.create_spans(name, map(span_of_segment, listed), recipe))
-        return self._stored(freeze_spans(self._stores, name, where=where, search=search, limit=limit))
+        return self._stored(create_set_of_spans(self._stores, name, where=where, search=search, limit=limit))
 
     def __getitem__(self, name: str) -> StoredSet:
         """The newest version of "name", or exactly "name@2". Raises RequestError naming those that exist."""
@@ -260,7 +270,9 @@ class SetCollection(Mapping[str, StoredSet]):
         return [self._stored(version) for version in self._sets.versions(name)]
 
     def clashes(self, selection: str | CurationSet) -> list[Clash]:
-        """Signals of the members that mean different things; an export wants a conversion named for each.
+        """Signals of the members that mean different things, or seem to.
+
+        An export wants a conversion named for each but the questions.
 
             >>> ws.sets.clashes("sinks")
 
@@ -269,7 +281,7 @@ class SetCollection(Mapping[str, StoredSet]):
         """
         from ares.contract import find_clashes, find_contracts_of_episodes
 
-        return find_clashes(find_contracts_of_episodes(self._stores, self.ids(selection)))
+        return find_clashes(find_contracts_of_episodes(self._stores, self.ids(selection), with_samples=True))
 
     def select(self, name: str) -> list[StoredSet]:
         """All versions of "name", or exactly "name@2". Raises RequestError for an unknown name."""
@@ -313,7 +325,7 @@ class SetCollection(Mapping[str, StoredSet]):
         Raises:
             RequestError: As `create`; a rule cannot be obeyed, or the rules leave no episode.
         """
-        from ares.curation import CompositionRules, freeze_composition
+        from ares.curation import CompositionRules, create_composed_set
 
         rules = CompositionRules(
             dedupe=dedupe,
@@ -324,7 +336,7 @@ class SetCollection(Mapping[str, StoredSet]):
             seed=seed,
         )
         selection = make_selection(ids, conditions, "the set would be empty")
-        frozen, composed = freeze_composition(self._stores, name, selection, rules)
+        frozen, composed = create_composed_set(self._stores, name, selection, rules)
         return self._stored(frozen), composed
 
     def combine(self, name: str, operation: SetOperation, *sets: str) -> StoredSet:
@@ -381,18 +393,18 @@ class SetCollection(Mapping[str, StoredSet]):
             RequestError: The set has spans, a name has no values, there are fewer groups than parts, or the earlier
                 split was by other names.
         """
-        from ares.curation import SplitRequest, freeze_split, plan_split
+        from ares.curation import SplitRequest, create_split_sets, plan_split
 
         request = SplitRequest(shares=shares, by=by, seed=seed, fresh=fresh, move=move)
         plan = plan_split(self._stores, self._sets[name], request)
-        parts = freeze_split(self._stores, self._sets[name], plan)
+        parts = create_split_sets(self._stores, self._sets[name], plan)
         return {part: self._stored(frozen) for part, frozen in parts.items()}, plan
 
     def controls(self, name: str, *, where: str = "", seed: int = 0) -> tuple[dict[str, StoredSet], Controls]:
         """Freeze two controls of a set: as many episodes at random, and for each member one that is alike.
 
             >>> controls, drawn = ws.sets.controls("accepted", where="caption IS NOT NULL")
-            >>> controls["matched"].label, drawn.unmatched, drawn.balance
+            >>> controls["matched"].label, drawn.unmatched
 
         No control is a copy of a member or of another control, or moves as one does.
 
@@ -406,11 +418,11 @@ class SetCollection(Mapping[str, StoredSet]):
             RequestError: The set has spans, the filter is wrong, there are too few episodes, or less than half of the
                 members have another episode of the same task, outcome and length.
         """
-        from ares.curation import draw_controls, freeze_controls
+        from ares.curation import create_control_sets, draw_controls
 
         selection = self._sets[name]
         drawn = draw_controls(self._stores, selection, where, seed)
-        frozen = freeze_controls(self._stores, selection, drawn, seed)
+        frozen = create_control_sets(self._stores, selection, drawn, seed)
         return {kind: self._stored(control) for kind, control in frozen.items()}, drawn
 
     def rebuild(
@@ -420,9 +432,10 @@ class SetCollection(Mapping[str, StoredSet]):
         export: str | Path = "",
         *,
         trust_answers_of: Collection[str] = (),
+        accept_texts: bool = False,
         quiet: bool = False,
     ) -> RebuildReport:
-        """Make the set of a card in this workspace, which has no episodes yet, as `ares set rebuild` does.
+        """Make the set of a card in this workspace, which has no other datasets, as `ares set rebuild` does.
 
             >>> report = ares.open("new", create=True).sets.rebuild("accepted.card.json", ["/data"], "exports/again")
             >>> report.differences
@@ -432,21 +445,23 @@ class SetCollection(Mapping[str, StoredSet]):
             sources: Folders or URLs at or below which the sources are looked for.
             export: Folder to write the export of the card to; "" writes none.
             trust_answers_of: Names of the people whose answers in the card count; those of others are kept.
+            accept_texts: Make the set although members have other texts than when the card was written.
             quiet: Show no progress.
 
         Raises:
-            RequestError: The card or its labels cannot be read, the workspace has episodes, or the card has no export
-                or no answers of one of the people.
+            RequestError: The card or its labels cannot be read, the workspace has other datasets, or the card has no
+                export or no answers of one of the people.
         """
-        from ares.workspace.recipe_cards import rebuild_set
+        from ares.workspace.rebuild import rebuild_set
 
         folders = [absolute_path(expanded_path(source)) for source in sources]
         return rebuild_set(
             self._stores,
-            Path(expanded_path(card)),
+            parse_path(expanded_path(card)),
             folders,
-            str(local_output(export)) if export else "",
+            str(output_path(export)) if export else "",
             trust_answers_of=trust_answers_of,
+            accept_texts=accept_texts,
             quiet=quiet,
         )
 

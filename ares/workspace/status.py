@@ -113,21 +113,6 @@ class FailureCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClockStatus:
-    """Episodes of a dataset whose stamps have another rate than the source claims.
-
-    Attributes:
-        episodes: Number of these episodes.
-        claimed_hz: Lowest and highest rate that the source claims.
-        measured_hz: Lowest and highest rate of the stamps, which is used.
-    """
-
-    episodes: int
-    claimed_hz: tuple[float, float]
-    measured_hz: tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceStatus:
     """Counts of episodes, annotations, sets, table rows and failures.
 
@@ -137,7 +122,6 @@ class WorkspaceStatus:
         removed: Number of episodes that were removed and can be brought back.
         tags: Episodes by tag.
         datasets: Episodes by dataset.
-        clocks: Datasets whose stamps have another rate than they claim.
         annotations: Counts by name of annotation.
         producers: Producers by annotator.
         mixed_producers: By annotator, the episodes that show an older producer: the newest has not annotated them.
@@ -157,7 +141,6 @@ class WorkspaceStatus:
     removed: int
     tags: Mapping[str, int]
     datasets: Mapping[str, int]
-    clocks: Mapping[str, ClockStatus]
     annotations: Mapping[str, AnnotationStateCounts]
     producers: Mapping[str, tuple[ProducerStatus, ...]]
     mixed_producers: Mapping[str, int]
@@ -203,7 +186,6 @@ def workspace_status(stores: Stores) -> WorkspaceStatus:
         removed=stores.tables.removed.count(),
         tags={use.tag: use.episodes for use in list_tags(stores)},
         datasets=dict(sorted(count_values(stores.tables.episodes.snapshot(), "dataset").items())),
-        clocks=_measured_clocks(stores),
         annotations=_annotation_counts(stores, total, failures),
         empty_columns=_empty_columns(stores),
         producers=producer_statuses(stores),
@@ -263,31 +245,6 @@ def _empty_columns(stores: Stores) -> dict[str, dict[str, int]]:
     table = stores.tables.episodes.snapshot()
     counts = {name: count_values(table, name) for name in sorted(declared) if name in table.columns()}
     return {declared[name]: dict(reasons.most_common()) for name, reasons in counts.items() if reasons}
-
-
-def _measured_clocks(stores: Stores) -> dict[str, ClockStatus]:
-    """By dataset, the episodes whose claimed rate gave way to that of their stamps."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    columns = ["dataset", "claimed_rate_hz", "measured_rate_hz"]
-    parts = []
-    for batch in stores.tables.episodes.scan([*columns, "rate_source"]):
-        is_measured = pc.equal(batch.column("rate_source"), "measured")
-        kept = pc.and_(is_measured, pc.is_valid(batch.column("claimed_rate_hz")))
-        parts.append(batch.select(columns).filter(kept))
-    if not any(part.num_rows for part in parts):
-        return {}
-    rates = [(name, kind) for name in columns[1:] for kind in ("min", "max")]
-    groups = pa.Table.from_batches(parts).group_by("dataset").aggregate([("dataset", "count"), *rates])
-    return {
-        row["dataset"]: ClockStatus(
-            episodes=row["dataset_count"],
-            claimed_hz=(row["claimed_rate_hz_min"], row["claimed_rate_hz_max"]),
-            measured_hz=(row["measured_rate_hz_min"], row["measured_rate_hz_max"]),
-        )
-        for row in sorted(groups.to_pylist(), key=lambda row: str(row["dataset"]))
-    }
 
 
 def _annotation_counts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ares.annotation import Annotation, Producer
@@ -118,7 +119,7 @@ def _describe_judges(stores: Stores, episode: Episode) -> dict[str, Json]:
         # A source that says something else by now is not judged by what was said of the old instruction.
         recorded = episode.recorded.get("instruction", episode.instruction)
         if finding is not None and finding.instruction == recorded:
-            described["instruction_audit"] = {"verdict": "unmet", **finding.to_json()}
+            described["instruction_audit"] = {"verdict": "unmet", **asdict(finding)}
     return described
 
 

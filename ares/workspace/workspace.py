@@ -11,16 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, Unpack
 
 from ares.console import visible
-from ares.errors import RequestError
-from ares.io import expanded_path, local_file_path, local_output
+from ares.errors import RequestError, WrongArguments
+from ares.io import expanded_path, local_file_path, output_file, output_path
 from ares.jobs import AnnotateKeywords, make_annotate_request
-from ares.registry import explain_mistakes
 from ares.settings import Settings, user_name
 from ares.store import Stores, open_stores, workspace_exists
 from ares.workspace.answers import Reviews
-from ares.workspace.arguments import SelectionOptions, make_selection, read_values
+from ares.workspace.arguments import (
+    IngestKeywords,
+    SelectionOptions,
+    make_ingest_request,
+    make_selection,
+    read_episode_id,
+    read_values,
+)
 from ares.workspace.episode import best_poster_html
 from ares.workspace.episodes import Episodes
+from ares.workspace.foreign_names import explain_mistakes, suggest_form
 from ares.workspace.operations import (
     estimate_run,
     ingest_datasets,
@@ -32,7 +39,6 @@ from ares.workspace.requested_exports import (
     ExportOptions,
     export_with_progress,
     find_set,
-    list_view,
     make_export_request,
 )
 from ares.workspace.sets import SetCollection, StoredSet
@@ -45,21 +51,22 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from ares.curation import CurationSet, SelectedEpisodes, UndoReport
+    from ares.episode import Episode
     from ares.export import ExportReport, MergePlan
-    from ares.jobs import IngestPlan, IngestReport, MediaMode
+    from ares.jobs import IngestPlan, IngestReport
     from ares.loader import Normalisation, StepDataset
-    from ares.search import MinScore
+    from ares.search import Hit, MinScore
     from ares.store import Action
     from ares.workspace.arguments import EpisodesLike
     from ares.workspace.correcting import CorrectionReport
     from ares.workspace.coverage import DatasetCoverage
     from ares.workspace.dataset_sheet import DatasetSheet
     from ares.workspace.episode import SegmentList
+    from ares.workspace.groups import ViewsByValue
     from ares.workspace.names import NameHit
     from ares.workspace.result_lists import (
         AnnotateReports,
         EstimateList,
-        FacetList,
         FindingList,
         SearchResults,
         TagList,
@@ -86,7 +93,8 @@ class Workspace:
         settings: Models, keys and prices.
     """
 
-    _episodes_at: ClassVar = ("ws.episodes", Episodes)
+    _called: ClassVar = "ws"
+    _part: ClassVar = ("ws.episodes", Episodes)
 
     def __init__(self, path: str, settings: Settings) -> None:
         self.path = path
@@ -117,15 +125,12 @@ class Workspace:
         """The absolute folder, or the URI on an object store."""
         return self.stores.location
 
-    def __getitem__(self, key: object) -> NoReturn:
-        """Raises RequestError: `episodes`, `sets` and `tags` are its lists."""
-        raise RequestError("a workspace is no list of episodes", "use ws.episodes")
+    def __len__(self) -> NoReturn:
+        """Raises WrongArguments: `episodes`, `datasets`, `sets` and `tags` are its lists."""
+        raise WrongArguments("a workspace is no list of episodes", suggest_form(self, "__len__"))
 
-    def __getstate__(self) -> tuple[str, Settings]:
-        return self.path, self.settings
-
-    def __setstate__(self, state: tuple[str, Settings]) -> None:
-        self.__init__(*state)  # type: ignore[misc]
+    def __bool__(self) -> bool:
+        return True
 
     def __enter__(self) -> Workspace:
         return self
@@ -161,6 +166,20 @@ class Workspace:
         return Episodes(self.stores)
 
     @property
+    def datasets(self) -> ViewsByValue[Episodes]:
+        """The episodes of each dataset by its name; no episodes are read.
+
+        >>> list(ws.datasets), ws.datasets["bridge"].where("success")
+        """
+        from ares.store import quote_literal
+        from ares.workspace.groups import ViewsByValue
+
+        names = sorted(self.episodes.to_arrow(["dataset"])["dataset"].unique().to_pylist())
+        return ViewsByValue(
+            "ws.datasets", ((name, self.episodes.where(f"dataset = {quote_literal(name)}")) for name in names)
+        )
+
+    @property
     def sets(self) -> SetCollection:
         """The frozen selections, by name."""
         return SetCollection(self.stores)
@@ -192,7 +211,7 @@ class Workspace:
         text: str = "",
         *,
         image: ImageLike = "",
-        like: str = "",
+        like: str | Episode | Hit = "",
         by: str = "",
         where: str = "",
         limit: int = 20,
@@ -209,7 +228,7 @@ class Workspace:
             text: Words that describe the moment.
             image: A similar image: a path, a PIL image, an array (H, W, 3) uint8 RGB, or
                 "EPISODE_ID/CAMERA@SECONDS" for a frame of a stored episode.
-            like: Id of a similar episode.
+            like: A similar episode, or its id.
             by: Ways to compare with optional weights: "frames", "captions", "meaning", "state", "action", such as
                 "frames=2,captions"; by default the first three.
             where: SQL filter over the episodes.
@@ -231,7 +250,7 @@ class Workspace:
             query = Query(
                 text=text,
                 image=path,
-                like=like,
+                like=read_episode_id(like) if like else "",
                 by=by,
                 where=where if copies else leave_out_copies(self.stores, where),
                 limit=limit,
@@ -260,23 +279,6 @@ class Workspace:
         if not text.strip() and not where.strip():
             raise RequestError("a search for segments needs words or a filter", "give a text or `where`")
         return SegmentList(self.stores.tables.segments.find(text, where, limit))
-
-    def facets(self, where: str = "", columns: Sequence[str] = ()) -> FacetList:
-        """Count the values of every column among the episodes that match a filter.
-
-            >>> ws.facets("success", columns=["dataset", "grade"])
-
-        Args:
-            where: SQL filter; "" is all.
-            columns: Columns to count; by default all that are not ids or paths.
-
-        Raises:
-            RequestError: The filter is wrong, or a column does not exist.
-        """
-        from ares.search import compute_facets
-        from ares.workspace.result_lists import FacetList
-
-        return FacetList(compute_facets(self.stores, where, columns))
 
     def status(self) -> WorkspaceStatus:
         """Count episodes, annotations, sets and failures, as `ares status` does.
@@ -314,22 +316,7 @@ class Workspace:
         self._is_closed = True
 
     def ingest(
-        self,
-        *sources: str | os.PathLike[str],
-        format: str = "auto",
-        dataset: str = "",
-        rate_hz: float | None = None,
-        cameras: str = "",
-        spec: str | os.PathLike[str] = "",
-        options: str | os.PathLike[str] = "",
-        follow_links: bool = False,
-        media: MediaMode = "reference",
-        limit: int | None = None,
-        strict: bool = False,
-        settle_seconds: float = 0.0,
-        verify: bool = False,
-        engine: str = "local",
-        quiet: bool = False,
+        self, *sources: str | os.PathLike[str], quiet: bool = False, **keywords: Unpack[IngestKeywords]
     ) -> IngestReport:
         """Read every dataset at and below some paths, as `ares ingest` does; stored episodes are skipped.
 
@@ -344,10 +331,8 @@ class Workspace:
             cameras: How names of video files tell episode and camera, such as "{episode}_{camera}.mp4".
             spec: YAML file with what the dataset does not say of itself.
             options: YAML file with such options by the path of each dataset.
-            follow_links: Whether symbolic links may lead out of a dataset, or out of a source.
             media: "reference" leaves pixels where they are; "copy" writes videos into the workspace.
             limit: Most episodes to read.
-            strict: Stop at the first episode that fails.
             settle_seconds: Leave records for the next run of which a file was written within so many seconds.
             verify: Compare files of stored episodes by content, and not by size and time alone.
             engine: "local", or "ray" for a cluster.
@@ -356,43 +341,12 @@ class Workspace:
         Raises:
             RequestError: A path holds no dataset of the format, or there are several for an option of one; nothing was
                 read.
-            SourceError: The only dataset cannot be opened, or an episode failed and `strict` is set.
+            SourceError: The only dataset cannot be opened.
         """
-        from ares.jobs import ComputePlan, IngestRequest
+        request = make_ingest_request(sources, keywords)
+        return ingest_datasets(lambda: self.stores, self.existing_stores, request, quiet=quiet)
 
-        return ingest_datasets(
-            lambda: self.stores,
-            self.existing_stores,
-            IngestRequest(
-                sources=tuple(expanded_path(source) for source in sources),
-                format=format,
-                dataset=dataset,
-                rate_hz=rate_hz,
-                cameras=cameras,
-                spec=expanded_path(spec),
-                options=expanded_path(options),
-                follow_links=follow_links,
-                media=media,
-                limit=limit,
-                strict=strict,
-                settle_seconds=settle_seconds,
-                verify=verify,
-                compute=ComputePlan(engine=engine),
-            ),
-            quiet=quiet,
-        )
-
-    def plan_ingest(
-        self,
-        *sources: str | os.PathLike[str],
-        format: str = "auto",
-        dataset: str = "",
-        rate_hz: float | None = None,
-        cameras: str = "",
-        spec: str | os.PathLike[str] = "",
-        options: str | os.PathLike[str] = "",
-        follow_links: bool = False,
-    ) -> IngestPlan:
+    def plan_ingest(self, *sources: str | os.PathLike[str], **keywords: Unpack[IngestKeywords]) -> IngestPlan:
         """Say what `ingest` would read with these arguments, as `ares ingest --dry-run` does; nothing is stored.
 
             >>> plan = ws.plan_ingest("~/data")
@@ -402,21 +356,7 @@ class Workspace:
             RequestError: As `ingest`.
             SourceError: As `ingest`.
         """
-        from ares.jobs import IngestRequest
-
-        return plan_ingest(
-            self.existing_stores,
-            IngestRequest(
-                sources=tuple(expanded_path(source) for source in sources),
-                format=format,
-                dataset=dataset,
-                rate_hz=rate_hz,
-                cameras=cameras,
-                spec=expanded_path(spec),
-                options=expanded_path(options),
-                follow_links=follow_links,
-            ),
-        )
+        return plan_ingest(self.existing_stores, make_ingest_request(sources, keywords))
 
     def existing_stores(self) -> Stores | None:
         """The stores where the workspace is there, so that a plan or a wrong path creates none."""
@@ -447,7 +387,6 @@ class Workspace:
             options: Own options: {"layout": ...} for all that have it, {"caption": {"layout": ...}} for one.
             limit: Most episodes to work on.
             budget_usd: Stop before this much money is spent.
-            strict: Stop at the first failure.
             retry_failed: Work only on what these annotators have failed before and not done since.
             reason: With `retry_failed`: only failures whose reason has this text, whatever its case.
             engine: "local", or "ray" for a cluster.
@@ -534,17 +473,23 @@ class Workspace:
         return self._act(ids, conditions, lambda selected: remove_episodes(self.stores, selected, note=note))
 
     def correct(
-        self, episode: str, *, instruction: str = "", caption: str = "", outcome: str = "", person: str = ""
+        self,
+        episode: str | Episode,
+        *,
+        instruction: str = "",
+        caption: str = "",
+        outcome: str = "",
+        person: str = "",
     ) -> CorrectionReport:
         """Store what a person says in place of what is shown, as `ares correct` does; `undo` takes it back by its id.
 
             >>> ws.correct("42b13cbcbaa01293", instruction="put the mug on the shelf", outcome="failure")
 
         Args:
-            episode: Its id, the beginning of that, or its key.
+            episode: It, its id, the beginning of that, or its key.
             instruction: What the robot is to do, or "".
             caption: What it does, or "".
-            outcome: "success", "failure", "unsure", or "".
+            outcome: "success", "failure", "partial", "aborted", "unsure", or ""; "partial 0.6" for 60 % of the task.
             person: Who says it; you by default.
 
         Raises:
@@ -553,7 +498,7 @@ class Workspace:
         from ares.workspace.correcting import correct_episode
 
         fields = {"instruction": instruction, "caption": caption, "outcome": outcome}
-        return correct_episode(self.stores, episode, fields, person or user_name())
+        return correct_episode(self.stores, read_episode_id(episode), fields, person or user_name())
 
     def correct_file(self, path: str | os.PathLike[str], *, person: str = "") -> CorrectionReport:
         """Store what a table says of episodes: columns episode, and some of instruction, caption and outcome.
@@ -622,23 +567,22 @@ class Workspace:
 
         Args:
             column: Small letters, digits and "_"; a new name, or that of a column that was set before.
-            values: By id: a mapping, or a Series or frame of pandas, Polars or Arrow with the ids as its index or in
-                the column `episode_id`. A column keeps its type: true or false, whole numbers, numbers or texts. A
-                missing value, NaN too, takes away what an episode has.
+            values: By id: a mapping, or a Series of pandas with the ids as its index. A column keeps its type: true or
+                false, whole numbers, numbers or texts. A missing value, NaN too, takes away what an episode has.
 
         Raises:
             RequestError: The name is in use, an id is no episode, or the values are of another type.
         """
         from ares.curation import set_values
 
-        return set_values(self.stores, column, *read_values(values, column))
+        return set_values(self.stores, column, *read_values(values))
 
     def add_vectors(self, space: str, vectors: Any) -> int:
         """Store a vector of your own for episodes, and find similar ones by it; returns how many were stored.
 
             >>> ws.add_vectors("my_model", {"3f2a90c1d2e3f405": numpy.ones(8)})
             >>> ws.add_vectors("my_model", (ids, array))
-            >>> ws.episodes.similar("3f2a90c1d2e3f405", space="my_model")
+            >>> ws.search(like="3f2a90c1d2e3f405", by="frames", space="my_model")
 
         Args:
             space: Name of your model: letters, digits, "_" and "-".
@@ -693,81 +637,91 @@ class Workspace:
 
     def export(
         self,
-        selection: str | CurationSet,
+        selection: str | CurationSet | EpisodesLike,
         dest: str | os.PathLike[str],
         *,
         format: str = "lerobot",
         quiet: bool = False,
         **options: Unpack[ExportOptions],
     ) -> ExportReport:
-        """Write a set as a training dataset, as `ares export` does.
+        """Write a set, or any episodes, as a training dataset, as `ares export` does.
 
             >>> ws.export("sinks", "exports/sinks", format="lerobot").episodes
+            >>> ws.export(ws.episodes.where("success"), "exports/successes")
             >>> ws.export("sinks", "exports/moving", trim=TrimRequest(idle_seconds=0.5), weights="episode_value")
 
         Args:
-            selection: Name of a set, "name@version", or a set.
-            dest: Folder to write; it must not be there yet, or be empty.
+            selection: Name of a set, "name@version", a set, a view, or a list of episodes, hits or ids. A set alone
+                keeps its members, for the next export and for `ares set rebuild`.
+            dest: Folder to write, or a URL such as s3://lab/sinks; it must not be there yet, or be empty.
             format: "lerobot", "lerobot-v2.1", "rlds", "parquet", or the name of another exporter.
             task: Task of every episode: its "instruction", or its "caption" where that is acceptable.
             refuted: Captions and texts of segments leave also where a refuted judge accepts them.
             fps: Steps per second to write; None for the rate of each episode.
             retime: Step for a second: the "nearest", or the last at or before it ("hold").
             convert: Conversions of signals, such as ["action.gripper=open1", "state.arm=rad"].
-            strict: Write nothing when an episode fails, instead of leaving it out.
+            strict: Write nothing when an episode fails, or something is lacking for imitation learning.
             segments: Grades of texts of models that are written too, such as ["ungraded"]; ["none"] writes no texts.
             plan: File of the plan by which the sources become one dataset, see `write_merge_plan`.
+            like: Dataset that gives rate, sizes and names of one dataset of all sources, without a plan.
             trim: Which parts of the episodes are written, an `ares.export.TrimRequest`; None writes them whole.
             weights: Weight of each step: a column of numbers such as "success_probability", or a table such as
                 "weights.csv" with the columns episode_id and weight.
-            progress: Signal of the sources that is the progress of each step, for rabc of lerobot.
             min_precision: Least share of true captions that people must have measured of each dataset.
             min_kept: Least share of the episodes that the last export of this set had.
+            signals: Further signals to write, such as ["next.done"]; None writes those that all episodes have.
+            drop_cameras: Cameras that are not written.
             link_dest: An earlier export, to whose files equal ones are linked and not written again.
             quiet: Show no progress.
 
         Raises:
-            RequestError: There is no such set or format, the plan has open questions, the folder is not empty, or
-                the rate is not positive.
+            RequestError: There is no such set or format, the plan is wrong, the folder is not empty, or the
+                rate is not positive.
             ClashError: Signals of the set mean different things, and no conversion is named for them.
             MediaError: No episode can be exported, or with `strict` one cannot.
         """
         members = find_set(self.stores, selection)
         return export_with_progress(
-            make_export_request(members, local_output(dest), format, options), self.stores, quiet=quiet
+            make_export_request(self.stores, members, output_path(dest), format, options),
+            self.stores,
+            quiet=quiet,
         )
 
-    def write_merge_plan(self, selection: str | CurationSet, path: str | os.PathLike[str]) -> MergePlan:
-        """Propose how the sources of a set become one dataset, as `ares export --write-plan` does.
+    def write_merge_plan(
+        self, selection: str | CurationSet, path: str | os.PathLike[str], like: str | None = None
+    ) -> MergePlan:
+        """Write how the sources of a set become one dataset, as `ares export --write-plan` does.
 
             >>> plan = ws.write_merge_plan("mixed", "plan.yaml")
-            >>> [entry.text for entry in plan.confirm]
+            >>> [source.state for source in plan.sources]
 
         Args:
             selection: Name of a set, "name@version", or a set.
             path: A new YAML file, for a person to edit; `export` obeys it.
+            like: Dataset that gives rate, sizes and names; None for the source with most of each.
 
         Raises:
-            RequestError: There is no such set, it has no episodes, or the file exists.
+            RequestError: There is no such set or dataset, the set has no episodes, or the file exists.
         """
         from ares.export import propose_merge_plan
 
-        plan = propose_merge_plan(self.stores, find_set(self.stores, selection))
-        plan.write(local_output(path))
+        plan = propose_merge_plan(self.stores, find_set(self.stores, selection), like)
+        with output_file(path) as target:
+            plan.write(target)
         return plan
 
     def torch_dataset(
         self,
-        selection: str | CurationSet | Episodes,
+        selection: str | CurationSet | EpisodesLike,
         *,
         cameras: Sequence[str] | None = None,
-        delta_seconds: Mapping[str, Sequence[float]] | None = None,
+        delta_timestamps: Mapping[str, Sequence[float]] | None = None,
         normalise: Mapping[str, Normalisation] | None = None,
         **options: Unpack[ExportOptions],
     ) -> StepDataset:
         """The steps of a set as a dataset that `torch.utils.data.DataLoader` takes; frames are decoded on demand.
 
-            >>> dataset = ws.torch_dataset("sinks", delta_seconds={"action": [0.0, 0.05, 0.1]})
+            >>> dataset = ws.torch_dataset("sinks", delta_timestamps={"action": [0.0, 0.05, 0.1]})
             >>> dataset[0]["action"].shape, dataset[0]["action_is_pad"]
             >>> stream = dataset.stream(batch_size=8)
 
@@ -775,15 +729,15 @@ class Workspace:
             selection: Name of a set, "name@version", a set, or a view such as `ws.episodes.where(...)`; its episodes
                 have one layout.
             cameras: Cameras whose frames are decoded; None for all.
-            delta_seconds: By key of an item, the times of a window relative to the step.
+            delta_timestamps: By key of an item, the times of a window relative to the step.
             normalise: By key of a signal how it is normalised, by statistics over all steps: "mean_std" to mean 0 and
                 deviation 1, "min_max" to the span from -1 to 1.
             task: Task of every episode, as for `export`; so are the next four.
             fps: Steps per second; None for the rate of the episodes.
             retime: Step for a second: the "nearest", or the last at or before it ("hold").
             convert: Conversions of signals.
-            strict: Fail when an episode cannot be read, instead of leaving it out.
-            plan: File of the plan by which the sources become one dataset.
+            strict: Fail when an episode cannot be read, or something is lacking for imitation learning.
+            plan: File of the plan by which the sources become one dataset; `like` as for `export`.
             trim: Which parts of the episodes it has, as for `export`.
             weights: Weight of each step, as for `export`: an item has the key "sample_weight", and
                 `StepDataset.make_weighted_sampler` draws by it.
@@ -796,11 +750,11 @@ class Workspace:
         """
         from ares.loader import LoaderRequest, build_step_dataset
 
-        members = (
-            list_view(selection) if isinstance(selection, Episodes) else find_set(self.stores, selection)
+        members = find_set(self.stores, selection)
+        request = make_export_request(self.stores, members, Path(), "steps", options)
+        loading = LoaderRequest(
+            cameras=cameras, delta_timestamps=delta_timestamps or {}, normalise=normalise or {}
         )
-        request = make_export_request(members, Path(), "steps", options)
-        loading = LoaderRequest(cameras=cameras, delta_seconds=delta_seconds or {}, normalise=normalise or {})
         return build_step_dataset(request, self.stores, loading)
 
     def index(self, quiet: bool = False) -> dict[str, TableStatus]:

@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ingest.agibot.source import agibot as agibot
+    from ares_ingest.agibot.source import agibot as agibot
 
 __getattr__ = lazy_exports(__name__)

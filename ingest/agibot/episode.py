@@ -1,112 +1,24 @@
-"""Reads one episode of AgiBot World: signals, videos, and what the task's JSON file says of it."""
+"""Reads one episode of AgiBot World: signals, videos and texts."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from ares.episode import Camera, Episode, Json, Record, Trajectory
+from ares.episode import Camera, Episode, Json, NotRead, Record, Trajectory
 from ares.errors import SourceError
-from ares.input import NamedSpan, read_json
-from ares.io import describe_os_error, file_state
+from ares.io import file_state
 from ares.media import IMAGE_SUFFIXES, group_images
-from ingest.agibot.signals import AgibotSignals, read_agibot_signals
-from ingest.base import EpisodeEntry, make_episode
-from ingest.depth import DEPTH_SUFFIXES, add_depth, find_depth_of_files
-from ingest.files import describe_camera, hash_media_file, probe_once, read_json_object, whole_video
-from ingest.folder_layouts import read_folder_layout
-from ingest.labels import add_segments
-from ingest.signals import NO_TIME, SpecTimeArray, resolve_rate
-
-FAMILY = "agibot_world"
-_LONGEST_TEXT = 1000
-# The field of the labels, as the files spell it and as the first description of the format did.
-_LABEL_FIELDS = ("label_info", "lable_info")
-_LARGEST_FRAME = 2**53
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgibotTaskInfo:
-    """What task_info says about one episode.
-
-    Attributes:
-        instruction: Name of the task, or "".
-        metadata: The scene.
-        spans: Subtasks and key frames.
-        warnings: Reasons to warn.
-    """
-
-    instruction: str = ""
-    metadata: Mapping[str, Json] = field(default_factory=dict)
-    spans: tuple[NamedSpan, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-def read_agibot_task_file(path: Path) -> dict[str, AgibotTaskInfo]:
-    """What a file of task_info says, by episode. Raises SourceError when it is not a list of episodes."""
-    try:
-        document = read_json(str(path))
-    except OSError as error:
-        raise SourceError("task file cannot be read", f"{path}: {describe_os_error(error)}") from None
-    except ValueError as error:
-        raise SourceError("task file is not JSON", f"{path}: {error}") from None
-    if not isinstance(document, list):
-        raise SourceError("task file is no list of episodes", f"{path}: {type(document).__name__}")
-    return {
-        str(row["episode_id"]): _parse_row(row)
-        for row in document
-        if isinstance(row, dict) and isinstance(row.get("episode_id"), int | str)
-    }
-
-
-def _parse_row(row: Mapping[str, Any]) -> AgibotTaskInfo:
-    scene = _trimmed_text(row.get("init_scene_text"))
-    spans, warnings = list[NamedSpan](), dict[str, None]()
-    labels: Mapping[str, Any] = next(
-        (row[name] for name in _LABEL_FIELDS if isinstance(row.get(name), Mapping)), {}
-    )
-    for name in read_folder_layout(FAMILY).spans:
-        parts = labels.get(name) or []
-        for part in parts if isinstance(parts, list) else [None]:
-            span = _parse_span(part, name)
-            if isinstance(span, NamedSpan):
-                spans.append(span)
-            else:
-                warnings[f"some parts of {name} {span} and are left out"] = None
-    return AgibotTaskInfo(
-        instruction=_trimmed_text(row.get("task_name")),
-        metadata={"init_scene_text": scene} if scene else {},
-        spans=tuple(spans),
-        warnings=tuple(warnings),
-    )
-
-
-def _parse_span(part: Any, name: str) -> NamedSpan | str:
-    """Frames [start, end), text and skill of one part; or why it is none.
-
-    Who wrote it stays unknown: the format does not say it.
-    """
-    style, start_name, stop_name, text_name = read_folder_layout(FAMILY).spans[name]
-    if not isinstance(part, Mapping):
-        return "have a wrong form"
-    start, stop, text = part.get(start_name), part.get(stop_name), _trimmed_text(part.get(text_name))
-    if type(start) is not int or type(stop) is not int or max(abs(start), abs(stop)) > _LARGEST_FRAME:
-        return "have a wrong form"
-    if stop < start:
-        return "end before they start"
-    if not text:
-        return "have no text"
-    used = (start_name, stop_name, text_name)
-    more = {key: value for key, value in part.items() if key not in used and isinstance(value, str) and value}
-    return NamedSpan(names=(), start=start, stop=stop, unit="frames", text=text, style=style, fields=more)
-
-
-def _trimmed_text(value: Any) -> str:
-    return value.strip()[:_LONGEST_TEXT] if isinstance(value, str) else ""
-
+from ares_ingest.agibot.signals import AgibotSignals, read_agibot_signals
+from ares_ingest.agibot.task_info import FAMILY, AgibotTaskInfo
+from ares_ingest.base import EpisodeEntry, make_episode
+from ares_ingest.depth import DEPTH_SUFFIXES, add_depth, find_depth_of_files
+from ares_ingest.files import describe_camera, hash_media_file, probe_once, read_json_object, whole_video
+from ares_ingest.folder_layouts import read_folder_layout
+from ares_ingest.labels import add_segments
+from ares_ingest.signals import NO_TIME, SpecTimeArray, resolve_rate
 
 FORMAT = "agibot"
 PROPRIO_FILE = "proprio_stats.h5"
@@ -220,7 +132,7 @@ def _find_depth(entry: AgibotEntry, warnings: dict[str, None]) -> dict[str, Json
         try:
             depth[name] = find_depth_of_files(name, folder, prefix, images.names, warnings)
         except SourceError as error:
-            warnings[f"camera {name} left out: {error.reason}"] = None
+            warnings[NotRead(f"camera {name} left out: {error.reason}")] = None
     return depth
 
 
@@ -257,7 +169,7 @@ def _read_intrinsics(entry: AgibotEntry, warnings: list[str]) -> dict[str, Json]
                 raise SourceError("file is too large", str(path))
             values = read_json_object(path).get("intrinsic")
         except SourceError:
-            warnings.append("parameters of a camera cannot be read and are left out")
+            warnings.append(NotRead("parameters of a camera cannot be read and are left out"))
             continue
         if isinstance(values, dict):
             parameters[path.name.removesuffix("_intrinsic_params.json")] = {

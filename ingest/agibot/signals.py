@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.clock import infer_stamp_unit
 from ares.console import count_of
-from ares.episode import ArrayUse, RateSource, Signal, SourceArray, Trajectory
+from ares.episode import ArrayUse, NotRead, RateSource, Signal, SourceArray, Trajectory
 from ares.errors import SourceError
 from ares.input import (
     has_own_storage,
@@ -20,8 +20,8 @@ from ares.input import (
     translate_hdf5_errors,
 )
 from ares.io import file_state
-from ingest.folder_layouts import read_folder_layout
-from ingest.signals import (
+from ares_ingest.folder_layouts import read_folder_layout
+from ares_ingest.signals import (
     MAX_SIGNAL_WIDTH,
     NO_TIME,
     SpecTimeArray,
@@ -86,7 +86,7 @@ class _ProprioReader:
     def leave_out(self, key: str, reason: str) -> None:
         """Note and warn why an array is not stored."""
         self.unused[key] = reason
-        self.warnings[f"{key} is not stored ({reason})"] = None
+        self.warnings[NotRead(f"{key} is not stored ({reason})", key)] = None
 
     def read(self, key: str, array: Any) -> NDArray[Any]:
         """All rows of an array, as stored. Raises SourceError when it is damaged or claims too much."""

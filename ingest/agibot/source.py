@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ares.console import count_are
 from ares.errors import SourceError
 from ares.io import FolderEntries, absolute_path, folder_name, list_folder, walk_folders
-from ingest.agibot.episode import (
-    FAMILY,
-    FORMAT,
-    PROPRIO_FILE,
-    AgibotEntry,
-    AgibotTaskInfo,
-    load_episode,
-    read_agibot_task_file,
-)
-from ingest.base import (
+from ares_ingest.agibot.episode import FORMAT, PROPRIO_FILE, AgibotEntry, load_episode
+from ares_ingest.agibot.task_info import FAMILY, AgibotTaskInfo, read_agibot_task_file
+from ares_ingest.base import (
     FolderClaim,
     FolderIngester,
     Item,
@@ -28,9 +20,10 @@ from ingest.base import (
     SourceOptions,
     failing_item,
     find_claimed_folders,
+    stamp_labels,
 )
-from ingest.folder_layouts import read_folder_layout
-from ingest.signals import SpecTimeArray, find_spec_time_array
+from ares_ingest.folder_layouts import read_folder_layout
+from ares_ingest.signals import SpecTimeArray, find_spec_time_array
 
 _PARTS = ("observations", "proprio_stats")
 _ARCHIVES = (".tar", ".gz", ".zip")
@@ -42,7 +35,7 @@ def _is_dataset(folders: Collection[str]) -> bool:
 
 
 def _open_source(root: Path, options: SourceOptions) -> Source:
-    from ingest.spec import read_spec
+    from ares_ingest.spec import read_spec
 
     dataset = options.dataset or folder_name(root)
     time = find_spec_time_array(read_spec(Path(options.spec)) if options.spec else None)
@@ -58,7 +51,6 @@ def _open_source(root: Path, options: SourceOptions) -> Source:
         ),
         warnings=tuple(_source_warnings(root, tasks)),
         fragile=True,
-        segments_stamp=_stamp_task_files(root),
         folder=str(root),
         files=functools.partial(_list_files, root),
     )
@@ -110,18 +102,19 @@ def _task_items(
             yield failing_item(entry.episode_id, location, fault)
         else:
             load = functools.partial(load_episode, entry)
-            yield Item(episode_id=entry.episode_id, location=location, load=load, key=entry.key)
+            stamp = stamp_labels(entry.info) if infos else None
+            yield Item(
+                episode_id=entry.episode_id,
+                location=location,
+                load=load,
+                key=entry.key,
+                label_stamp=stamp,
+            )
 
 
 def _read_task_info(root: Path, task: str) -> dict[str, AgibotTaskInfo]:
     path = root / "task_info" / f"task_{task}.json"
     return read_agibot_task_file(path) if path.exists() else {}
-
-
-def _stamp_task_files(root: Path) -> str:
-    """Changes with the sizes of the files of task_info, which name the subtasks; "" without any."""
-    sizes = sorted(list_folder(root / "task_info").files.items())
-    return hashlib.blake2b(repr(sizes).encode(), digest_size=8).hexdigest() if sizes else ""
 
 
 def _source_warnings(root: Path, tasks: dict[str, list[str]]) -> Iterator[str]:

@@ -16,14 +16,14 @@ from ares.jobs import CheckRequest, FixRequest, IngestRequest
 from ares.registry import exporters
 from ares.reports import CheckReport, FindingCounter, FixReport
 from ares.signals import EpisodeRepair
-from ingest.check.run import check, check_source, make_check_report
-from ingest.check.tasks import CheckProgress
-from ingest.pipeline import find_datasets, ingest_sources
+from ares_ingest.check.run import check, check_source, make_check_report
+from ares_ingest.check.tasks import CheckProgress
+from ares_ingest.pipeline import find_datasets, ingest_sources
 
 if TYPE_CHECKING:
     from ares.export import ExportReport
-    from ingest.base import Source
-    from ingest.pipeline import IngestSources
+    from ares_ingest.base import Source
+    from ares_ingest.pipeline import IngestSources
 
 
 def fix(request: FixRequest, *, quiet: bool) -> FixReport:
@@ -35,9 +35,7 @@ def fix(request: FixRequest, *, quiet: bool) -> FixReport:
     source = _only_source(planned)
     _require_outside(destination, source.folder)
     repairs: list[EpisodeRepair] = []
-    progress = CheckProgress(
-        dataset=source.dataset, counter=FindingCounter(num_listed=request.num_listed), repairs=repairs
-    )
+    progress = CheckProgress(counter=FindingCounter(num_listed=request.num_listed), repairs=repairs)
     checked = check_source(source, None, progress)
     before = make_check_report(planned, [checked])
     if request.dry_run:

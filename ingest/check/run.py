@@ -19,24 +19,15 @@ from ares.contract import (
     correct_contract,
     infer_contract,
 )
-from ares.errors import AresError
+from ares.errors import AresError, SourceError
+from ares.input import read_json
+from ares.io import parse_path
 from ares.jobs import LocalEngine, available_cores
-from ares.reports import (
-    BaselineWriter,
-    CheckReport,
-    DatasetCheck,
-    FindingCounter,
-)
+from ares.reports import CheckReport, DatasetCheck, FindingCounter
 from ares.signals import KEPT_EPISODES, DatasetStatistics, TypicalEpisode
 from ares.store import batched
-from ingest.base import (
-    GuardedItems,
-    Source,
-    SourceFinding,
-    call_ingester_safely,
-    guard_item_loading,
-)
-from ingest.check.tasks import (
+from ares_ingest.base import Source, SourceFinding
+from ares_ingest.check.tasks import (
     CheckProgress,
     Layout,
     SignalCheckResult,
@@ -44,13 +35,13 @@ from ingest.check.tasks import (
     open_check_pool,
     run_signal_tasks,
 )
-from ingest.pipeline import find_datasets
+from ares_ingest.guarded_loading import GuardedItems, call_ingester_safely, guard_item_loading
+from ares_ingest.pipeline import find_datasets
 
 if TYPE_CHECKING:
     from ares.checks import QualityFinding
     from ares.jobs import CheckRequest, WorkerPool
-    from ares.reports import BaselineKey
-    from ingest.pipeline import IngestSources
+    from ares_ingest.pipeline import IngestSources
 
 
 # The sample is drawn from so many first episodes, whose tasks are kept in memory (about 1 kB each).
@@ -71,6 +62,9 @@ def _sample_rank(task: SignalTask) -> bytes:
 
 
 _BATCH = 16
+# What the episodes of a folder say themselves: the manifest of an export may be older than they are.
+_MEASURED = ("no action", "no state", "no camera", "no language")
+_MEASURED_OF_CAMERAS = ("black camera", "missing camera", "several sizes of camera")
 
 Results = Iterator[SignalCheckResult | AresError]
 Readers = Callable[[Iterator[SignalTask]], Results]
@@ -78,23 +72,18 @@ Readers = Callable[[Iterator[SignalTask]], Results]
 
 def check(request: CheckRequest) -> CheckReport:
     """Check the datasets at and below some paths; see `ares.check` for the errors."""
-    accepted = _accepted_findings(request.baseline)
-    writer = BaselineWriter(path=request.write_baseline) if request.write_baseline else None
     planned = find_datasets(None, request.datasets)
     # Items are listed once, so the pass over the videos has its list.
     for_video = find_datasets(None, request.datasets).sources if request.video else ()
     remaining, checked = request.datasets.limit, []
     for source, with_video in zip_longest(planned.sources, for_video):
         counter = FindingCounter(num_listed=request.num_listed)
-        progress = CheckProgress(dataset=source.dataset, accepted=accepted, writer=writer, counter=counter)
+        progress = CheckProgress(counter=counter)
         checked.append(check_source(source, remaining, progress, with_video))
         remaining = (
             None if remaining is None else remaining - checked[-1].num_episodes - checked[-1].num_failed
         )
-    report = make_check_report(planned, checked)
-    if writer is not None:
-        writer.write()
-    return report
+    return make_check_report(planned, checked)
 
 
 def make_check_report(planned: IngestSources, checked: Sequence[DatasetCheck]) -> CheckReport:
@@ -104,15 +93,6 @@ def make_check_report(planned: IngestSources, checked: Sequence[DatasetCheck]) -
         failed={path: str(error) for path, error in planned.failed.items()},
         unread=planned.plan.unread_files,
     )
-
-
-def _accepted_findings(baseline: str) -> frozenset[BaselineKey]:
-    """The known findings of a file; none without one. Only a file needs pydantic, which takes a while to import."""
-    if not baseline:
-        return frozenset()
-    from ares.reports import read_baseline
-
-    return read_baseline(baseline)
 
 
 def check_source(
@@ -131,11 +111,10 @@ def check_source(
         checked = _check_items(source, limit, progress, lambda tasks: _read_all(pool, threads, tasks))
         if with_video is None:
             return checked
-        from ingest.check.video import decode_and_check_videos
+        from ares_ingest.check.video import decode_and_check_videos
 
         totals = decode_and_check_videos(with_video, limit, engine, threads, progress)
-        counts, num_accepted = progress.counter.counts(), progress.num_accepted
-        return replace(checked, counts=counts, num_accepted=num_accepted, video=totals)
+        return replace(checked, counts=progress.counter.counts(), video=totals)
 
 
 def _read_all(
@@ -153,7 +132,7 @@ def _check_items(source: Source, limit: int | None, progress: CheckProgress, rea
     tasks = islice(
         (
             SignalTask(
-                load=guard_item_loading(item, source.format, source.folder, source.follow_links).load,
+                load=guard_item_loading(item, source.format, source.folder).load,
                 location=item.location,
                 episode_id=item.episode_id,
                 repairs=progress.repairs is not None,
@@ -183,7 +162,7 @@ def _check_source_metadata(source: Source, progress: CheckProgress) -> None:
     """Count what the metadata of the dataset say wrongly; a fault while they are read is a failure."""
     listing = partial(_list_findings, source)
     try:
-        parts = call_ingester_safely(source.format, listing, source.folder, source.follow_links)
+        parts = call_ingester_safely(source.format, listing, source.folder)
     except AresError as error:
         progress.add(error)
         return
@@ -236,6 +215,7 @@ def _dataset_check(
     contracts: tuple[MeaningContract, ...],
 ) -> DatasetCheck:
     """The lag is that of the layout with most lags."""
+    lacks = _list_lacks(source, progress)
     best = max(typical, key=lambda layout: typical[layout].num_lags, default=None)
     lag_steps = typical[best].lag_steps if best is not None else None
     rate_hz = statistics[best].rate_hz if best is not None else None
@@ -251,10 +231,28 @@ def _dataset_check(
         num_lags=progress.num_lags,
         num_unknown_lags=progress.num_unknown_lags,
         counts=progress.counter.counts(),
-        num_accepted=progress.num_accepted,
         contracts=contracts,
+        lacks=lacks,
         num_unnamed=max(map(_count_unnamed, typical.values()), default=0),
     )
+
+
+def _list_lacks(source: Source, progress: CheckProgress) -> tuple[str, ...]:
+    """What a dataset lacks; of an export also what its manifest says and its episodes cannot: black cameras are gone.
+
+    A manifest that cannot be read is a failure.
+    """
+    exported: Sequence[str] = ()
+    try:
+        if source.folder and (parse_path(source.folder) / "manifest.times.json").is_file():
+            exported = read_json(f"{source.folder}/manifest.json")["counts"].get("lacks", ())
+    except (OSError, ValueError, AresError, KeyError, TypeError) as error:
+        progress.add(SourceError("manifest of the export cannot be read", f"{source.folder}: {error!r}"))
+    cameras = (f"{words} {name}" for words in _MEASURED_OF_CAMERAS for _, name in progress.needs.cameras)
+    measured = {*_MEASURED, *cameras}
+    unseen = [line for line in exported if line.partition(":")[0] not in measured]
+    lacks = {line.partition(":")[0]: line for line in (*unseen, *progress.needs.lines())}
+    return tuple(sorted(lacks.values()))
 
 
 def _count_unnamed(typical: TypicalEpisode) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -12,15 +12,10 @@ from ares.clock import settle_measured_clock
 from ares.contract import ContractEvidence, collect_contract_evidence
 from ares.episode import Episode, Record
 from ares.errors import AresError, SourceError
+from ares.imitation import EpisodeNeeds, ImitationNeeds, find_needs
 from ares.jobs import PoolRequest, available_cores
 from ares.repair import repair_signals
-from ares.reports import (
-    CORRECTED,
-    Baseline,
-    BaselineWriter,
-    FindingCounter,
-    baseline_key,
-)
+from ares.reports import CORRECTED, FindingCounter
 from ares.signals import (
     Correction,
     EpisodeRepair,
@@ -30,7 +25,7 @@ from ares.signals import (
     episode_signals,
     summarise_signals,
 )
-from ingest.base import call_or_error
+from ares_ingest.guarded_loading import call_or_error
 
 if TYPE_CHECKING:
     from ares.checks import FrameEdges, VideoCheck, VideoSummary
@@ -85,6 +80,7 @@ class SignalCheckResult:
         check: What the checks found, where they were asked for.
         signals: The signals of a record that was summarised, unless they are large.
         corrections: What is corrected, and what of the same codes is left; where that was asked for.
+        needs: What it lacks for imitation learning.
     """
 
     episode_id: str
@@ -99,6 +95,7 @@ class SignalCheckResult:
     check: EpisodeCheck | None = None
     signals: EpisodeSignals | None = None
     corrections: tuple[Correction, ...] = ()
+    needs: EpisodeNeeds | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,23 +130,17 @@ class CheckProgress:
     """What was counted of a dataset so far.
 
     Attributes:
-        dataset: Its name.
-        accepted: Findings that are known and not counted.
-        writer: Collects the findings for a new baseline; None for none.
-        counter: Counts the other findings.
+        counter: Counts the findings.
         num_episodes: Episodes that were read.
         num_without_signals: Those without state and action.
         num_lags: Episodes with a lag.
         num_unknown_lags: Episodes whose lag the data do not say.
         num_failed: Records that could not be read.
         first_failure: Why the first of them could not, or "".
-        num_accepted: Findings that `accepted` holds.
+        needs: What they lack for imitation learning.
         repairs: What was corrected or left in each episode with such findings; None where nothing is corrected.
     """
 
-    dataset: str = ""
-    accepted: Baseline = frozenset()
-    writer: BaselineWriter | None = None
     counter: FindingCounter = field(default_factory=FindingCounter)
     num_episodes: int = 0
     num_without_signals: int = 0
@@ -157,8 +148,8 @@ class CheckProgress:
     num_unknown_lags: int = 0
     num_failed: int = 0
     first_failure: str = ""
-    num_accepted: int = 0
     repairs: list[EpisodeRepair] | None = None
+    needs: ImitationNeeds = field(default_factory=ImitationNeeds)
 
     def add(self, result: SignalCheckResult | AresError) -> None:
         """Count one record."""
@@ -168,6 +159,8 @@ class CheckProgress:
             return
         self.num_episodes += 1
         self.num_without_signals += not any(result.layout)
+        if result.needs is not None:
+            self.needs.add(result.needs)
         if result.check is not None:
             self.num_lags += result.check.lag.steps is not None
             self.num_unknown_lags += result.check.lag.could_say and result.check.lag.steps is None
@@ -186,18 +179,10 @@ class CheckProgress:
         self, result: SignalCheckResult | VideoCheckOutcome, findings: tuple[QualityFinding, ...]
     ) -> None:
         """Count the findings of one record."""
-        if not findings:
-            return
-        if self.writer is not None:
-            self.writer.add(baseline_key(self.dataset, result.key, finding) for finding in findings)
-        new = tuple(self._unknown(result.key, findings)) if self.accepted else findings
-        self.num_accepted += len(findings) - len(new)
-        self.counter.add(result.episode_id, result.location, new, key=result.key, source=result.source)
-
-    def _unknown(self, key: str, findings: tuple[QualityFinding, ...]) -> Iterator[QualityFinding]:
-        for finding in findings:
-            if baseline_key(self.dataset, key, finding) not in self.accepted:
-                yield finding
+        if findings:
+            self.counter.add(
+                result.episode_id, result.location, findings, key=result.key, source=result.source
+            )
 
 
 # Worker processes pay off only for a check that takes longer than they take to start.
@@ -231,7 +216,8 @@ def _run_signal_task(task: SignalTask) -> SignalCheckResult:
     if task.earlier is not None and task.earlier.signals is not None:
         return _add_signal_check(task, task.earlier, task.earlier.signals)
     record = settle_measured_clock(task.load())
-    return _make_signal_result(task, record.episode, episode_signals(record.episode, record.trajectory))
+    result = _make_signal_result(task, record.episode, episode_signals(record.episode, record.trajectory))
+    return replace(result, needs=find_needs(record.episode, record.trajectory, record.episode.instruction))
 
 
 def _make_signal_result(task: SignalTask, episode: Episode, signals: EpisodeSignals) -> SignalCheckResult:

@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING
 from ares.errors import AresError, MissingExtra, PluginError, RequestError, SourceError
 from ares.io import FolderEntries, use_folder_listings
 from ares.registry import ingesters
-from ingest.base import (
+from ares_ingest.base import (
     FolderIngester,
     Ingester,
     Source,
     SourceFile,
     SourceOptions,
     SpecIngester,
-    call_ingester_safely,
     hash_stated,
 )
-from ingest.discovery.tree import FolderTree, SortedPaths, ask
-from ingest.files import find_label_files
-from ingest.labels import NO_SPANS, StatedSpans, open_with_labels
+from ares_ingest.discovery.tree import FolderTree, SortedPaths, ask
+from ares_ingest.guarded_loading import call_ingester_safely
+from ares_ingest.labels import open_with_labels
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -298,8 +297,6 @@ class OpenedDataset:
         sources = _open_with_ingester(self.ingester, self.opened_at, options, self.listings)
         if self.opened_at != self.path:
             sources = [replace(source, folder=self.path) for source in sources]
-        if options.follow_links:
-            sources = [replace(source, follow_links=True) for source in sources]
         stated = hash_stated(options)
         self.sources = sources = [replace(source, stated=stated, options=options) for source in sources]
         return sources
@@ -376,9 +373,7 @@ class TreeDatasetOpener:
         if self.tree.file and self.used_files.names:
             return
         try:
-            recognised = call_ingester_safely(
-                ingester.name, partial(ingester.recognises, path), path, self.tree.follow_links
-            )
+            recognised = call_ingester_safely(ingester.name, partial(ingester.recognises, path), path)
         except AresError as error:
             self.tree.faults[ingester.name] = error
             return
@@ -421,7 +416,7 @@ class TreeDatasetOpener:
             opened.reopen(opened.options)
             opened.files = _list_files(opened)
         except (SourceError, PluginError, RequestError) as error:
-            has_options = replace(opened.options, reads_unknown=False, follow_links=False) != SourceOptions()
+            has_options = replace(opened.options, reads_unknown=False) != SourceOptions()
             is_of_options = isinstance(error, RequestError) and not isinstance(error, MissingExtra)
             if is_of_options and has_options:
                 raise
@@ -438,7 +433,7 @@ def _open_with_ingester(
 ) -> list[Source]:
     with use_folder_listings(listings):
         opens = partial(_open_path, ingester, path, options)
-        sources = call_ingester_safely(ingester.name, opens, path, options.follow_links)
+        sources = call_ingester_safely(ingester.name, opens, path)
     if not isinstance(sources, list) or not all(isinstance(source, Source) for source in sources):
         raise PluginError(
             f"{ingesters.label(ingester.name)} opened no list of sources", f"got a {type(sources).__name__}"
@@ -449,26 +444,19 @@ def _open_with_ingester(
 def _open_path(ingester: Ingester, path: str, options: SourceOptions) -> list[Source]:
     if not options.spec or isinstance(ingester, SpecIngester):
         sources = ingester.open(path, options)
-        stated = _read_spans(options.spec)
-        has_labels = stated is not NO_SPANS or any(find_label_files(source) for source in sources)
-        return (
-            open_with_labels(partial(ingester.open, path, options), sources, stated)
-            if has_labels
-            else sources
-        )
-    from ingest.mapping import open_with_spec
+        return open_with_labels(partial(ingester.open, path, options), sources, _read_spans(options.spec))
+    from ares_ingest.mapping import open_with_spec
 
     return open_with_spec(ingester, path, options)
 
 
-def _read_spans(spec: str) -> StatedSpans:
-    """What a spec says of spans, for an ingester that reads specs itself."""
+def _read_spans(spec: str) -> str:
+    """The file of spans that a spec names, for an ingester that reads specs itself; "" for none."""
     if not spec:
-        return NO_SPANS
-    from ingest.spec import read_spec, read_stated_spans
+        return ""
+    from ares_ingest.spec import read_spec
 
-    stated = read_stated_spans(read_spec(Path(spec)))
-    return stated if stated.path or stated.new_texts else NO_SPANS
+    return read_spec(Path(spec)).spans
 
 
 def _list_files(opened: OpenedDataset) -> list[SourceFile]:
@@ -477,9 +465,7 @@ def _list_files(opened: OpenedDataset) -> list[SourceFile]:
     for number, source in enumerate(opened.sources):
         try:
             with use_folder_listings(opened.listings):
-                files += call_ingester_safely(
-                    opened.format, partial(_files_of, source), source.folder, source.follow_links
-                )
+                files += call_ingester_safely(opened.format, partial(_files_of, source), source.folder)
         except AresError as error:
             warning = "the files of the dataset could not be listed"
             opened.sources[number] = replace(source, warnings=(*source.warnings, f"{warning}: {error}"))

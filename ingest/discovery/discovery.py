@@ -14,13 +14,18 @@ from ares.errors import AresError, PluginError, RequestError
 from ares.io import existing_path, is_url
 from ares.jobs import IngestPlan, PlannedDataset, UnreadFile
 from ares.registry import ingesters as registered
-from ingest.base import FileUse, FolderIngester, Ingester, SourceFile, SourceOptions
-from ingest.discovery.datasets import OpenedDataset, StoredDataset, TreeDatasetOpener
-from ingest.discovery.tree import FolderTree, classify_unclaimed_file, find_data_placeholder, walk_folder_tree
+from ares_ingest.base import FileUse, FolderIngester, Ingester, SourceFile, SourceOptions
+from ares_ingest.discovery.datasets import OpenedDataset, StoredDataset, TreeDatasetOpener
+from ares_ingest.discovery.tree import (
+    FolderTree,
+    classify_unclaimed_file,
+    find_data_placeholder,
+    walk_folder_tree,
+)
 
 if TYPE_CHECKING:
     from ares.jobs import IngestRequest
-    from ingest.discovery.options_file import UserDatasetOptions
+    from ares_ingest.discovery.options_file import UserDatasetOptions
 
 
 _READ: tuple[FileUse, ...] = ("data", "metadata")
@@ -244,13 +249,13 @@ def discover(
 
 def _read_options(path: str) -> Mapping[str, UserDatasetOptions]:
     """The options file; only it needs pydantic, which takes a while to import."""
-    from ingest.discovery.options_file import read_options_file
+    from ares_ingest.discovery.options_file import read_options_file
 
     return read_options_file(path)
 
 
 def _check_options(named: Mapping[str, UserDatasetOptions], discovery: DiscoveredData) -> None:
-    from ingest.discovery.options_file import check_options_file_paths
+    from ares_ingest.discovery.options_file import check_options_file_paths
 
     check_options_file_paths(named, [opened.path for opened in (*discovery.datasets, *discovery.skipped)])
 
@@ -280,7 +285,6 @@ class _Search:
             spec=options.spec if options else self.request.spec,
             cameras=options.cameras if options else self.request.cameras,
             reads_unknown=self.reads_unknown,
-            follow_links=self.request.follow_links,
         )
 
 
@@ -311,7 +315,7 @@ def import_ingester(name: str) -> Ingester:
     if hasattr(ingester, "claims") and not isinstance(ingester, FolderIngester):
         raise PluginError(
             f"{registered.label(name)} claims folders and is no FolderIngester",
-            f"got a {type(ingester).__name__}; make it a subclass of ingest.base.FolderIngester",
+            f"got a {type(ingester).__name__}; make it a subclass of ares_ingest.base.FolderIngester",
         )
     return ingester
 
@@ -319,7 +323,7 @@ def import_ingester(name: str) -> Ingester:
 def _discover_path(discovery: DiscoveredData, path: str, search: _Search, formats: _Formats) -> None:
     format, named = search.request.format, search.named
     ingesters = formats.ingesters if format == "auto" else _named_first(formats.ingesters, format)
-    tree = walk_folder_tree(existing_path(path), ingesters, search.request.follow_links)
+    tree = walk_folder_tree(existing_path(path), ingesters)
     discovery.trees.append(tree)
     reader = TreeDatasetOpener(
         tree=tree,

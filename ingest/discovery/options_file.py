@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ares.errors import RequestError, SourceError
-from ares.input import read_yaml
-from ares.io import absolute_path, describe_os_error, is_url
+from ares.errors import RequestError
+from ares.input import parse_option_values, read_options_document, write_options_text
+from ares.io import absolute_path, is_url
 from ares.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -53,12 +53,8 @@ def read_options_file(path: str) -> dict[str, UserDatasetOptions]:
 
     Raises RequestError for a file that cannot be read, has a wrong form or an unknown key.
     """
-    try:
-        document = read_yaml(path)
-    except (OSError, SourceError) as error:
-        raise RequestError("the options file cannot be read", f"{path}: {error}") from None
-    datasets = document.get("datasets") if isinstance(document, dict) else None
-    if not isinstance(datasets, dict) or len(document) != 1:
+    datasets = read_options_document(path, ["datasets"]).get("datasets")
+    if not isinstance(datasets, dict):
         raise RequestError("the options file has a wrong form", f"{path}: expected one key, `datasets`")
     folder = absolute_path(path).parent
     return {
@@ -92,15 +88,7 @@ def write_options_file(path: str, plan: IngestPlan, user_options: Mapping[str, U
         if named.skip:
             entries[skipped] = (named.model_dump(exclude_defaults=True), "")
     text = _HEADER + "datasets:\n" + "".join(map(_entry_text, entries, entries.values()))
-    try:
-        with Path(path).open("x") as file:
-            file.write(text)
-    except FileExistsError:
-        raise RequestError("the options file exists already", f"{path}: choose another name") from None
-    except OSError as error:
-        raise RequestError(
-            "the options file cannot be written", f"{path}: {describe_os_error(error)}"
-        ) from None
+    write_options_text(path, text)
 
 
 def _entry_text(path: str, entry: tuple[dict[str, Any], str]) -> str:
@@ -135,29 +123,7 @@ def check_options_file_paths(options: Mapping[str, UserDatasetOptions], existing
 
 
 def _parse_dataset_options(file: str, folder: Path, dataset_path: str, values: object) -> UserDatasetOptions:
-    from pydantic import ValidationError
-
-    if not isinstance(values, dict):
-        raise RequestError(
-            "the options file has a wrong form", f"{file}: {dataset_path}: {values!r} is no mapping"
-        )
-    names = list(UserDatasetOptions.model_fields)
-    for key in values:
-        if key not in names:
-            hint = did_you_mean(str(key), names)
-            raise RequestError(
-                f"the options file has an unknown key {key!r}",
-                f"{file}: {dataset_path}: {hint}there are: {', '.join(names)}",
-            )
-    try:
-        options = UserDatasetOptions.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise RequestError(
-            f"the options file has a wrong {key}",
-            f"{file}: {dataset_path}: {first['msg']}: {first['input']!r}",
-        ) from None
+    options = parse_option_values(UserDatasetOptions, values, f"{file}: {dataset_path}")
     if not options.spec:
         return options
     return options.model_copy(update={"spec": _resolve_spec_path(folder, options.spec)})

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from ares.errors import AresError, RequestError
 from ares.input import LFS_ADVICE, MISSING_TARGET, input_budgets, is_lfs_pointer
 from ares.io import FolderEntries, cache_folder_listings, describe_os_error, list_folder
-from ingest.base import FileUse, FolderClaim, FolderIngester, Ingester, SourceFile, call_ingester_safely
+from ares_ingest.base import FileUse, FolderClaim, FolderIngester, Ingester, SourceFile
+from ares_ingest.guarded_loading import call_ingester_safely
 
 _PARTIAL_SUFFIXES = (".part", ".partial", ".crdownload", ".incomplete", ".download", ".tmp", ".aria2")
 _SYSTEM_NAMES = frozenset({".ds_store", "thumbs.db", "desktop.ini", "ehthumbs.db"})
@@ -52,7 +53,14 @@ _DOCUMENT_SUFFIXES = frozenset(
 )
 # What to do with data that no format reads.
 _ADVICE = {
-    (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar"): "an archive: unpack it first",
+    (".tar", ".tar.gz", ".tgz"): "an archive, perhaps a shard of WebDataset: unpack it first",
+    (".zip", ".gz", ".bz2", ".xz", ".zst", ".7z", ".rar"): "an archive: unpack it first",
+    (
+        ".rrd",
+    ): "a recording of Rerun: save its values as npz or HDF5 and its pictures as MP4 by the SDK of Rerun",
+    (".svo", ".svo2"): "a recording of a ZED camera: export it to MP4 or AVI by the ZED SDK",
+    (".mat",): "a file of MATLAB: load it by scipy.io.loadmat and save its arrays as npz or HDF5",
+    (".db", ".sqlite"): "a database that is no recording of ROS 2: save its tables as CSV or Parquet",
     (".pkl", ".pickle", ".pt", ".pth", ".joblib"): (
         "reading a pickle can run code, so none is read: save its arrays as npz or HDF5"
     ),
@@ -60,7 +68,10 @@ _ADVICE = {
         ".arrow",
     ): "a table of LeRobot before v2.0 or of another library: convert it with LeRobot's own scripts",
     (".jpg", ".jpeg", ".png", ".webp", ".jxl"): "a picture that no episode names",
-    (".mat", ".db", ".sqlite", ".csv", ".tsv", ".parquet", ".jsonl"): "a table that is of no known layout",
+    (".csv", ".tsv", ".parquet", ".jsonl"): (
+        "a table of no known layout; labels lie in the folder of their dataset and need a column episode, id, trial,"
+        " video or file that names its episodes, and one of success, ok, task, instruction, prompt or split"
+    ),
 }
 # A larger JSON or XML file may hold data.
 _MAX_DOCUMENT_BYTES = 2**20
@@ -158,7 +169,6 @@ class FolderTree:
     Attributes:
         root: The folder at the top.
         file: The one file of it that was asked for, or "".
-        follow_links: Whether links to folders may lead out of it.
         folders: Listing of each folder by its path, parents first.
         claims: By format, what the folders are to it, by path.
         left_out: Folders that were not entered, and what is neither file nor folder, with reasons.
@@ -167,7 +177,6 @@ class FolderTree:
 
     root: Path
     file: str = ""
-    follow_links: bool = False
     folders: dict[str, FolderEntries] = field(default_factory=dict)
     claims: dict[str, dict[str, FolderClaim]] = field(default_factory=dict)
     left_out: list[SourceFile] = field(default_factory=list)
@@ -184,23 +193,22 @@ class FolderTree:
         return any(claims.get(folder) == "store" for claims in self.claims.values())
 
 
-def walk_folder_tree(path: Path, ingesters: Sequence[Ingester], follow_links: bool = False) -> FolderTree:
+def walk_folder_tree(path: Path, ingesters: Sequence[Ingester]) -> FolderTree:
     """Walk a folder, or the folder of a file, of which then only the file is seen.
 
     Args:
         path: The folder or file.
         ingesters: The formats that are asked about every folder.
-        follow_links: Whether links to folders may lead out of it.
 
     Raises RequestError when the path itself cannot be listed.
     """
     with cache_folder_listings():
-        return _read_tree(path, ingesters, follow_links)
+        return _read_tree(path, ingesters)
 
 
-def _read_tree(path: Path, ingesters: Sequence[Ingester], follow_links: bool) -> FolderTree:
+def _read_tree(path: Path, ingesters: Sequence[Ingester]) -> FolderTree:
     is_file = path.is_file()
-    tree = FolderTree(path.parent if is_file else path, str(path) if is_file else "", follow_links)
+    tree = FolderTree(path.parent if is_file else path, str(path) if is_file else "")
     if is_file:
         entries = list_folder(tree.root)
         only = {path.name: entries.files.get(path.name, 0)}
@@ -272,10 +280,11 @@ def _enters_folder(tree: FolderTree, entries: FolderEntries, name: str) -> bool:
 
 def _may_follow(tree: FolderTree, link: Path) -> bool:
     """Whether a linked folder lies in the tree, or links may lead out of it."""
-    may_leave = tree.follow_links or input_budgets().follow_links
-    if may_leave or link.resolve().is_relative_to(tree.root.resolve()):
+    if input_budgets().follow_links or link.resolve().is_relative_to(tree.root.resolve()):
         return True
-    detail = "a link out of the folder; --follow-links follows it, or name its target as a separate source"
+    detail = (
+        "a link out of the folder; ARES_FOLLOW_LINKS=1 follows it, or name its target as a separate source"
+    )
     tree.left_out.append(SourceFile(path=str(link), use="unused", detail=detail))
     return False
 

@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ingest.hdf5.source import hdf5 as hdf5
+    from ares_ingest.hdf5.source import hdf5 as hdf5
 
 __getattr__ = lazy_exports(__name__)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ares.console import count_are
+from ares.episode import NotRead
 from ares.errors import SourceError
 from ares.io import file_state
-from ingest.array_episode import choose_complete_labels, guess_array_roles, match_labels, natural_key
-from ingest.signals import MAX_SIGNAL_WIDTH
+from ares_ingest.array_roles import choose_complete_labels, guess_array_roles, match_labels, natural_key
+from ares_ingest.episode_ends import count_array_rows, find_steps_key
+from ares_ingest.signals import MAX_SIGNAL_WIDTH
 
 if TYPE_CHECKING:
-    from ingest.spec import DatasetSpec, LayoutSpec
+    from ares_ingest.spec import DatasetSpec, LayoutSpec
 
 
 # No HDF5 filter compresses better than deflate on zeros. A damaged shape could otherwise claim all memory.
@@ -72,7 +73,11 @@ def roles_by_names(
     datasets: Mapping[str, Any], spec: DatasetSpec | None, where: str
 ) -> tuple[int, ArrayRoles]:
     """The number of steps and the roles of the arrays, as their names suggest. Raises SourceError for no step."""
-    steps = count_steps(datasets, [find_steps_key(datasets, spec)], "array with rows", where)
+    rows = count_array_rows(datasets)
+    if not (key := find_steps_key(rows, spec)):
+        empty = ", ".join(name for name, count in rows.items() if not count) or "no array of numbers"
+        raise SourceError("episode holds no step", f"there is no row in {empty}")
+    steps = count_steps(datasets, [key], "array with rows", where)
     guess = guess_array_roles(signal_widths(datasets, steps))
     return steps, ArrayRoles(action=guess.action, state=guess.state, reward=guess.reward)
 
@@ -90,7 +95,7 @@ def left_out_warnings(
     for pattern, labels in _match_left_out(layout, datasets, used).items():
         warning = layout.left_out[pattern]
         if warning and any(datasets[label].size for label in labels):
-            yield warning
+            yield NotRead(warning)
     for pattern, warning in layout.expected.items():
         if not match_labels(pattern, datasets):
             yield warning
@@ -155,30 +160,3 @@ def signal_widths(datasets: Mapping[str, Any], steps: int) -> dict[str, int]:
         if dataset.shape and dataset.dtype.kind in "biuf" and len(dataset) >= steps and dataset.ndim < 4
     }
     return {label: width for label, width in widths.items() if 0 < width <= MAX_SIGNAL_WIDTH}
-
-
-def _signal_keys(labels: Collection[str], spec: DatasetSpec | None) -> list[str]:
-    """Those of some datasets that the spec, else their names, make the action or the state."""
-    roles = guess_array_roles(dict.fromkeys(labels, 2))
-    slices = (*spec.action, *spec.state) if spec else ()
-    keys = (*(part.key for part in slices), *roles.action, *roles.state)
-    return [key for key in keys if key in labels]
-
-
-def find_steps_key(datasets: Mapping[str, Any], spec: DatasetSpec | None) -> str:
-    """The dataset whose rows are the steps: the action, else the state, else one of the most frequent length."""
-    numbers = {
-        label: len(dataset)
-        for label, dataset in datasets.items()
-        if dataset.shape is not None and dataset.ndim and dataset.dtype.kind in "biuf"
-    }
-    rows = {label: count for label, count in numbers.items() if count}
-    keys, named = _signal_keys(rows, spec), _signal_keys(numbers, spec)
-    if named and not keys:
-        raise SourceError("episode holds no step", f"there is no row in {', '.join(named)}")
-    if not rows:
-        raise SourceError(
-            "episode holds no array with rows", f"there are {', '.join(datasets) or 'no datasets'}"
-        )
-    most = max(Counter(rows.values()).items(), key=lambda pair: (pair[1], pair[0]))[0]
-    return keys[0] if keys else next(label for label, count in rows.items() if count == most)

@@ -11,6 +11,7 @@ from ares.episode import (
     Episode,
     Json,
     MediaRef,
+    NotRead,
     Record,
     Role,
     Signal,
@@ -18,15 +19,16 @@ from ares.episode import (
 )
 from ares.errors import SourceError
 from ares.media import VideoInfo, frozen_camera_flags, probe_video
-from ingest.base import EpisodeEntry, make_episode
-from ingest.depth import add_depth
-from ingest.files import add_missing_cameras, describe_camera, hash_media_files
-from ingest.hdf5.array_roles import ArrayRoles
-from ingest.hdf5.reader import HDF5EpisodeReader, holds_depth, holds_images, shorten_array_label
-from ingest.signals import StepTimes, compute_spec_step_times, missing_time_error
+from ares_ingest.base import EpisodeEntry, make_episode
+from ares_ingest.depth import add_depth
+from ares_ingest.episode_ends import NO_ENDS, EpisodeEnds
+from ares_ingest.files import add_missing_cameras, describe_camera, hash_media_files
+from ares_ingest.hdf5.array_roles import ArrayRoles
+from ares_ingest.hdf5.reader import HDF5EpisodeReader, holds_depth, holds_images, shorten_array_label
+from ares_ingest.signals import StepTimes, compute_spec_step_times, missing_time_error
 
 if TYPE_CHECKING:
-    from ingest.spec import DatasetSpec, LayoutSpec
+    from ares_ingest.spec import DatasetSpec, LayoutSpec
 
 
 FORMAT = "hdf5"
@@ -42,6 +44,8 @@ class HDF5Entry(EpisodeEntry):
         masks: Every mask of the file that lists the episode.
         spec: What the user knows of the dataset, or None.
         layout: Where its file keeps what; None where names and shapes are to tell it.
+        rows: First row and end of its rows in a file whose arrays hold several episodes; None for all.
+        file_ends: What says where episodes end in these arrays, and how many rows they have.
     """
 
     format: str = FORMAT
@@ -50,6 +54,8 @@ class HDF5Entry(EpisodeEntry):
     masks: tuple[str, ...] = ()
     spec: DatasetSpec | None = None
     layout: LayoutSpec | None = None
+    rows: tuple[int, int] | None = None
+    file_ends: EpisodeEnds = NO_ENDS
 
 
 def make_record(
@@ -209,7 +215,7 @@ def make_video_camera(
     try:
         info = probe_video(path)
     except SourceError as error:
-        reader.warnings.append(f"camera {name} is not stored ({error.reason})")
+        reader.warnings.append(NotRead(f"camera {name} is not stored ({error.reason})"))
         reader.missing.append(name)
         return None
     reader.add_to_hash(hash_label or name, hash_media_files([path]).encode())

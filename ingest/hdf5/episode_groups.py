@@ -6,12 +6,13 @@ import re
 from string import digits
 from typing import TYPE_CHECKING, Any
 
-from ares.input import open_hdf5, open_hdf5_object
-from ingest.array_episode import natural_key
-from ingest.hdf5.values import read_child_classes, read_small
+from ares.input import open_hdf5, open_hdf5_object, translate_hdf5_errors
+from ares_ingest.array_roles import natural_key
+from ares_ingest.episode_ends import EpisodeEnds, count_array_rows, read_episode_ends
+from ares_ingest.hdf5.values import find_datasets, read_child_classes, read_small
 
 if TYPE_CHECKING:
-    from ingest.spec import LayoutSpec
+    from ares_ingest.spec import DatasetSpec, LayoutSpec
 
 
 def list_episodes(file: Any, layout: LayoutSpec) -> dict[str, tuple[str, ...]]:
@@ -85,3 +86,11 @@ def list_unknown_episode_groups(path: str) -> list[str]:
     is_numbered = all(name[-1] in digits for name in names) and len(prefixes) == 1
     is_groups = bool(names) and all(classes[name] is h5py.Group for name in names)
     return names if is_groups and is_numbered else [""]
+
+
+def find_episode_ends(path: str, spec: DatasetSpec | None) -> EpisodeEnds:
+    """Where the episodes of a file of no known family end. Raises SourceError where it cannot be read."""
+    with open_hdf5(path) as file, translate_hdf5_errors(path):
+        arrays = find_datasets(file)
+        key = spec.episode_ends if spec else ""
+        return read_episode_ends(arrays, count_array_rows(arrays), path, key, spec)

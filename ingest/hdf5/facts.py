@@ -11,16 +11,16 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ares.episode import Camera, Json
+from ares.episode import Camera, Json, NotRead
 from ares.errors import SourceError
 from ares.input import open_hdf5_object, parse_json
 from ares.io import FileState, describe_os_error, file_state, list_folder, parse_path
-from ingest.array_episode import match_labels
-from ingest.base import FileUse
-from ingest.files import read_json_object
-from ingest.hdf5.episode import HDF5Entry, make_video_camera
-from ingest.hdf5.reader import HDF5EpisodeReader
-from ingest.hdf5.values import (
+from ares_ingest.array_roles import match_labels
+from ares_ingest.base import FileUse
+from ares_ingest.files import read_json_object
+from ares_ingest.hdf5.episode import HDF5Entry, make_video_camera
+from ares_ingest.hdf5.reader import HDF5EpisodeReader
+from ares_ingest.hdf5.values import (
     LONGEST_LIST,
     keep_small_values,
     parse_json_object,
@@ -28,10 +28,10 @@ from ingest.hdf5.values import (
     read_small,
     to_plain_value,
 )
-from ingest.mapping import PICTURES_FLIPPED, PICTURES_TURNED, PICTURES_UNKNOWN, find_field
+from ares_ingest.mapping import PICTURES_FLIPPED, PICTURES_TURNED, PICTURES_UNKNOWN, find_field
 
 if TYPE_CHECKING:
-    from ingest.spec import BesideSpec, Condition, LayoutSpec, VideoSpec
+    from ares_ingest.spec import BesideSpec, Condition, LayoutSpec, VideoSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ def _read_texts(value: object) -> Iterator[str]:
 
 def read_facts(entry: HDF5Entry, group: Any, datasets: Mapping[str, Any]) -> EpisodeFacts:
     """Read what is said of an episode. Raises SourceError when the file is damaged."""
-    from ingest.spec import LayoutSpec
+    from ares_ingest.spec import LayoutSpec
 
     layout = entry.layout or LayoutSpec(metadata=("attributes",))
     where, warnings = parse_path(entry.path), list[str]()
@@ -272,7 +272,9 @@ def _read_beside(beside: BesideSpec, where: Path, warnings: list[str]) -> dict[s
                 known.append(value)
     disputed = [field for field, variants in values.items() if len(variants) > 1]
     if disputed:
-        warnings.append(f"{len(paths)} {shown} contradict each other in {', '.join(disputed)}: left out")
+        warnings.append(
+            NotRead(f"{len(paths)} {shown} contradict each other in {', '.join(disputed)}: left out")
+        )
     return {field: variants[0] for field, variants in values.items() if len(variants) == 1}
 
 

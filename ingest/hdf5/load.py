@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ares.episode import Json, Record
+from ares.console import count_of
+from ares.episode import Json, NotRead, Record, SourceArray
 from ares.errors import SourceError
 from ares.input import open_hdf5, open_hdf5_object
-from ingest.hdf5.array_roles import left_out_warnings, match_any, roles_by_layout, roles_by_names
-from ingest.hdf5.episode import HDF5Entry, make_record
-from ingest.hdf5.facts import EpisodeFacts, add_videos_to_reader, read_facts
-from ingest.hdf5.mujoco import name_mujoco_state, simulator_rate_hz
-from ingest.hdf5.reader import HDF5EpisodeReader
-from ingest.hdf5.values import LONGEST_LIST, TOO_LONG, explain_unfit_value, find_datasets, read_small
-from ingest.signals import resolve_rate
+from ares_ingest.episode_ends import EpisodeEnds
+from ares_ingest.hdf5.array_roles import left_out_warnings, match_any, roles_by_layout, roles_by_names
+from ares_ingest.hdf5.episode import HDF5Entry, make_record
+from ares_ingest.hdf5.facts import EpisodeFacts, add_videos_to_reader, read_facts
+from ares_ingest.hdf5.mujoco import name_mujoco_state, simulator_rate_hz
+from ares_ingest.hdf5.reader import HDF5EpisodeReader, holds_images
+from ares_ingest.hdf5.values import (
+    LONGEST_LIST,
+    TOO_LONG,
+    RowsOfDataset,
+    explain_unfit_value,
+    find_datasets,
+    read_small,
+)
+from ares_ingest.signals import resolve_rate
 
 if TYPE_CHECKING:
     from ares.episode import RateSource
+
+
+_CUT_PICTURES = "is not stored (its array holds several episodes: write a file for each)"
 
 
 def load_hdf5_episode(entry: HDF5Entry) -> Record:
@@ -34,6 +46,9 @@ def load_hdf5_episode(entry: HDF5Entry) -> Record:
         if not isinstance(group, h5py.Group):
             raise SourceError("HDF5 link leads nowhere", where)
         datasets = find_datasets(group)
+        lost: list[str] = []
+        if entry.rows is not None:
+            datasets, lost = _take_rows(datasets, entry.rows, entry.file_ends, where)
         facts = read_facts(entry, group, datasets)
         if entry.layout is None:
             steps, roles = roles_by_names(datasets, entry.spec, where)
@@ -47,7 +62,11 @@ def load_hdf5_episode(entry: HDF5Entry) -> Record:
         texts, text_warnings = facts.instructions()
         success, success_source, success_warnings = facts.success()
         simulated = _simulator_names(facts, roles.state)
-        reader.warnings += facts.warnings
+        cut = [NotRead(f"camera {label} {_CUT_PICTURES}", label) for label in lost]
+        reader.warnings += [*facts.warnings, *cut]
+        reader.missing += lost
+        if entry.file_ends.key:
+            reader.arrays.append(SourceArray(key=entry.file_ends.key, use="ends"))
         if entry.layout is None and rate_source == "assumed" and not (entry.spec and entry.spec.timestamps):
             reader.warnings.append(f"rate is not known, {rate_hz:g} Hz assumed (give --rate)")
         reader.warnings += facts.step_count_warnings(steps)
@@ -71,6 +90,29 @@ def load_hdf5_episode(entry: HDF5Entry) -> Record:
         record = replace(record, arrays=tuple(arrays))
     remark = facts.turn_remark() if record.episode.cameras else ()
     return replace(record, warnings=(*record.warnings, *remark))
+
+
+def _take_rows(
+    datasets: Mapping[str, Any], rows: tuple[int, int], ends: EpisodeEnds, where: str
+) -> tuple[dict[str, Any], list[str]]:
+    """The datasets with the rows of one episode of those that have all, and the pictures that are left out.
+
+    Raises SourceError where they end before the episode does.
+    """
+    if rows[1] > ends.steps:
+        raise SourceError(
+            "arrays end before the episode does",
+            f"{where}: {ends.key} says {rows[1]}, there are {count_of(ends.steps, 'row')}",
+        )
+    parts, lost = dict[str, Any](), list[str]()
+    for label, dataset in datasets.items():
+        if not (dataset.shape and len(dataset) == ends.steps):
+            parts |= {label: dataset} if label != ends.key else {}
+        elif holds_images(dataset):
+            lost.append(label)
+        else:
+            parts[label] = RowsOfDataset(dataset, rows)
+    return parts, lost
 
 
 def known_rate(facts: EpisodeFacts) -> tuple[float | None, RateSource]:
@@ -106,7 +148,7 @@ def _read_constants(facts: EpisodeFacts) -> tuple[dict[str, Json], list[str]]:
             value = read_small(array)
             reason = explain_unfit_value(value)
         if reason:
-            warnings.append(f"{label} is not stored ({reason})")
+            warnings.append(NotRead(f"{label} is not stored ({reason})", label))
         else:
             constants[label] = value
     return constants, warnings

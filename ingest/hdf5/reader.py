@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ares.console import count_of
-from ares.episode import ArrayUse, Camera, Json, MediaRef, Signal, SourceArray
+from ares.episode import ArrayUse, Camera, Json, MediaRef, NotRead, Signal, SourceArray
 from ares.errors import MediaError, SourceError
 from ares.input import (
     ImageInfo,
@@ -19,7 +19,7 @@ from ares.input import (
     translate_hdf5_errors,
 )
 from ares.media import HOLDS_DEPTH, has_encoded_images, has_raw_images, read_encoded_image, read_raw_bytes
-from ingest.depth import (
+from ares_ingest.depth import (
     as_depth_picture,
     decode_depth,
     describe_depth,
@@ -28,9 +28,9 @@ from ingest.depth import (
     is_named_depth,
     sampled_rows,
 )
-from ingest.files import describe_camera
-from ingest.mapping import turn_camera
-from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names
+from ares_ingest.files import describe_camera
+from ares_ingest.mapping import turn_camera
+from ares_ingest.signals import MAX_SIGNAL_WIDTH, numbered_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,7 +89,11 @@ class HDF5EpisodeReader:
 
         reason = self._reason_unusable(values)
         if reason:
-            self.warnings.append(f"{label} {reason}")
+            self.warnings.append(NotRead(f"{label} {reason}", label))
+            shape = () if values.shape is None else values.shape
+            self.arrays.append(
+                SourceArray(key=label, use="unused", shape=shape, dtype=str(values.dtype), note=reason)
+            )
             return None
         self._warn_of_more_rows(len(values), f"{label} is longer than the actions")
         with translate_hdf5_errors(f"{self.path} {values.name}"):
@@ -97,7 +101,7 @@ class HDF5EpisodeReader:
         self.add_to_hash(f"{label} {rows.dtype} {rows.shape}", rows.tobytes())
         rows = rows.reshape(self.steps, -1)
         if rows.dtype.kind in "iu" and rows.size and not _fits_float32(rows):
-            self.warnings.append(f"{label} is not stored (integers too large for float32)")
+            self.warnings.append(NotRead(f"{label} is not stored (integers too large for float32)", label))
             return None
         with np.errstate(over="ignore", invalid="ignore"):
             numbers = rows.astype(np.float32)
@@ -172,7 +176,7 @@ class HDF5EpisodeReader:
             self.missing.append(name)
             return None
         if not has_own_storage(images):
-            self.warnings.append(f"camera {name} is not stored (its images are in another file)")
+            self.warnings.append(NotRead(f"camera {name} is not stored (its images are in another file)"))
             return None
         self._warn_of_more_rows(len(images), f"camera {name} has more images than there are actions")
         samples = [_image_bytes(images, number) for number in (0, self.steps // 2, self.steps - 1)]
@@ -189,13 +193,13 @@ class HDF5EpisodeReader:
         """Note where the depth of a camera is, with its range and unit; warn where there is not one image per step."""
         if len(images) < self.steps or not has_own_storage(images):
             reason = "its images are in another file" if len(images) >= self.steps else "it lacks images"
-            self.warnings.append(f"camera {name} is not stored ({reason})")
+            self.warnings.append(NotRead(f"camera {name} is not stored ({reason})"))
             return
         self._warn_of_more_rows(len(images), f"camera {name} has more images than there are actions")
         try:
             pictures = [_depth_picture(images, row) for row in sampled_rows(self.steps)]
         except SourceError as error:
-            self.warnings.append(f"camera {name} left out: {error.reason}")
+            self.warnings.append(NotRead(f"camera {name} left out: {error.reason}"))
             return
         location: dict[str, Json] = {"path": self.path, "key": f"{self.group}/{label}".lstrip("/")}
         self.depth[name] = describe_depth(pictures, location, frames=self.steps)

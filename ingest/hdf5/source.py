@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,8 @@ from ares.episode import ASSUMED_RATE_HZ
 from ares.errors import SourceError
 from ares.input import call_with_time_limit, input_budgets, open_hdf5, open_hdf5_object, translate_hdf5_errors
 from ares.io import FolderEntries, absolute_path, folder_name, list_folder, walk_folders
-from ingest.array_episode import match_labels, natural_key
-from ingest.base import (
+from ares_ingest.array_roles import match_labels, natural_key
+from ares_ingest.base import (
     FolderClaim,
     FolderIngester,
     Item,
@@ -23,15 +23,23 @@ from ingest.base import (
     SourceFile,
     SourceOptions,
     failing_item,
+    stamp_labels,
 )
-from ingest.hdf5.episode import FORMAT, HDF5Entry
-from ingest.hdf5.episode_groups import list_episodes, list_unknown_episode_groups, read_masks
-from ingest.hdf5.facts import find_path_parts, has_rate_by_arrays, list_companions, read_facts
-from ingest.hdf5.load import known_rate, load_hdf5_episode
-from ingest.hdf5.values import find_datasets, read_child_classes, to_plain_value
+from ares_ingest.episode_ends import NO_ENDS, EpisodeEnds, find_ends_keys
+from ares_ingest.files import stamp_files
+from ares_ingest.hdf5.episode import FORMAT, HDF5Entry
+from ares_ingest.hdf5.episode_groups import (
+    find_episode_ends,
+    list_episodes,
+    list_unknown_episode_groups,
+    read_masks,
+)
+from ares_ingest.hdf5.facts import find_path_parts, has_rate_by_arrays, list_companions, read_facts
+from ares_ingest.hdf5.load import known_rate, load_hdf5_episode
+from ares_ingest.hdf5.values import find_datasets, read_child_classes, to_plain_value
 
 if TYPE_CHECKING:
-    from ingest.spec import DatasetSpec, LayoutSpec
+    from ares_ingest.spec import DatasetSpec, LayoutSpec
 
 
 SUFFIXES = frozenset({".hdf5", ".h5"})
@@ -47,10 +55,11 @@ class HDF5File:
     Attributes:
         path: Path of the file.
         layout: Where it keeps what; None for a file whose layout is not known.
-        count: Episodes in the file; 1 for a file that cannot be read.
+        count: Items in the file; 1 for a file that cannot be read.
         has_rate: Whether the recording rate is known.
         warnings: Warnings about the file, not about one of its episodes.
         error: Why it cannot be read.
+        ends: Where the episodes in its arrays end, where these hold several.
     """
 
     path: Path
@@ -59,6 +68,7 @@ class HDF5File:
     has_rate: bool = True
     warnings: tuple[str, ...] = ()
     error: SourceError | None = None
+    ends: EpisodeEnds = NO_ENDS
 
 
 Layouts = Mapping[str, "LayoutSpec"]
@@ -67,7 +77,7 @@ _RECORDINGS_FOLDER = "recordings"
 
 def known_layouts(spec: DatasetSpec | None = None) -> Layouts:
     """The layouts that ARES knows, or that which the spec of the user states."""
-    from ingest.spec import builtin_layouts
+    from ares_ingest.spec import builtin_layouts
 
     if spec and spec.layout:
         groups = " or ".join(map(" and ".join, spec.layout.match)) or "any group"
@@ -149,10 +159,13 @@ def _inspect_groups(path: Path, file: Any, layouts: Layouts) -> HDF5File:
     classes = read_child_classes(file)
     layout = match_layout((name for name, cls in classes.items() if cls is h5py.Group), layouts)
     if layout is None:
+        labels = find_datasets(file)
+        ends = " or ".join(find_ends_keys(labels))
+        says = f"{ends} says where its episodes end; it " if ends else ""
         raise SourceError(
             NO_FAMILY,
-            f"{path}: holds {_describe_contents(file) or 'nothing'}; known are those of {', '.join(layouts)}; `ares"
-            " ingest PATH --show-spec > spec.yaml` guesses which is what: edit it, and read the file with --spec"
+            f"{path}: {says}holds {_describe_contents(file) or 'nothing'}; known are those of {', '.join(layouts)};"
+            " `ares ingest PATH --show-spec > spec.yaml` guesses which is what: edit it, and read the file with --spec"
             " spec.yaml",
         )
     names = list_episodes(file, layout)
@@ -218,11 +231,16 @@ def _check_masks(file: Any, layout: LayoutSpec, episodes: Mapping[str, tuple[str
         yield "a demonstration is in several splits; the first is used"
 
 
-def _accept_unknown(file: HDF5File) -> HDF5File:
+def _accept_unknown(file: HDF5File, spec: DatasetSpec | None) -> HDF5File:
     """The file, to be read by the names of its datasets where it is of no known family."""
     if file.error is None or file.error.reason != NO_FAMILY:
         return file
-    return HDF5File(path=file.path, count=len(list_unknown_episode_groups(str(file.path))))
+    groups = list_unknown_episode_groups(str(file.path))
+    try:
+        ends = find_episode_ends(str(file.path), spec) if groups == [""] else NO_ENDS
+    except SourceError as error:
+        return HDF5File(path=file.path, error=SourceError(error.reason, error.detail))
+    return HDF5File(path=file.path, count=max(ends.num_items, len(groups)), ends=ends)
 
 
 def _file_items(file: HDF5File, entry: HDF5Entry) -> Iterator[Item]:
@@ -237,8 +255,15 @@ def _file_items(file: HDF5File, entry: HDF5Entry) -> Iterator[Item]:
             failing = replace(entry, key=f"{entry.key}/{number}")
             yield failing_item(failing.episode_id, entry.path, error)
         return
+    entry = replace(entry, file_ends=file.ends._replace(ends=()))  # not all of them with each episode
+    companions = list_companions(file.layout, file.path, set()) if file.layout else ()
+    stamp = stamp_labels(stamp_files(str(path) for path, use in companions if use == "metadata")) or None
+    for number, rows in enumerate(pairwise((0, *file.ends.ends))):
+        part = replace(entry, key=f"{entry.key}/{number}", rows=rows)
+        yield replace(_make_item(part, str(number)), label_stamp=stamp)
+    yield from file.ends.items_of_unread_rows(entry, entry.path)
     split = find_path_parts(file.layout, entry.path).get("split", "") if file.layout else ""
-    for group, masks in groups.items():
+    for group, masks in groups.items() if not file.ends.ends else ():
         name = group.rpartition("/")[2]
         episode = replace(
             entry,
@@ -248,9 +273,13 @@ def _file_items(file: HDF5File, entry: HDF5Entry) -> Iterator[Item]:
             masks=masks,
             layout=file.layout,
         )
-        load = functools.partial(load_hdf5_episode, episode)
-        location = f"{episode.path}, {name}" if name else episode.path
-        yield Item(episode_id=episode.episode_id, location=location, load=load, key=episode.key)
+        yield replace(_make_item(episode, name), label_stamp=stamp)
+
+
+def _make_item(episode: HDF5Entry, name: str) -> Item:
+    load = functools.partial(load_hdf5_episode, episode)
+    location = f"{episode.path}, {name}" if name else episode.path
+    return Item(episode_id=episode.episode_id, location=location, load=load, key=episode.key)
 
 
 def _list_groups(file: HDF5File) -> Mapping[str, tuple[str, ...]]:
@@ -281,7 +310,7 @@ class Hdf5Ingester(FolderIngester):
 
     def open(self, path: str, options: SourceOptions) -> list[Source]:
         """Open a folder, or a single file, as one dataset. Raises SourceError when there is no HDF5 file."""
-        from ingest.spec import read_spec
+        from ares_ingest.spec import read_spec
 
         root = absolute_path(path)
         folder = root.parent if root.is_file() else root
@@ -290,7 +319,7 @@ class Hdf5Ingester(FolderIngester):
         paths = [root] if root.is_file() else _hdf5_paths(folder, layouts)
         hdf5_files = [inspect_file(file, layouts) for file in paths]
         if options.reads_unknown or (spec and spec.layout is None):
-            hdf5_files = [_accept_unknown(file) for file in hdf5_files]
+            hdf5_files = [_accept_unknown(file, spec) for file in hdf5_files]
         if not hdf5_files:
             raise SourceError(
                 "folder holds no HDF5 file", f"{path}: no {' or '.join(sorted(SUFFIXES))} in it or below"

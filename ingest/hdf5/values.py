@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -133,3 +134,30 @@ def _require_utf8(name: str | bytes) -> str:
     if isinstance(name, bytes):
         raise ValueError(f"name {name!r} is not UTF-8")
     return name
+
+
+class RowsOfDataset:
+    """The rows of one episode in a dataset that holds those of several.
+
+    Args:
+        dataset: The dataset.
+        rows: First row, and end of the rows.
+    """
+
+    def __init__(self, dataset: Any, rows: tuple[int, int]) -> None:
+        self._dataset, self._rows = dataset, range(*rows)
+        self.shape = (len(self._rows), *dataset.shape[1:])
+        self.size = math.prod(self.shape)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, rows: Any) -> Any:
+        """A row by its number, or rows by a slice without step."""
+        if isinstance(rows, slice):
+            rows = self._rows[rows]
+            return self._dataset[rows.start : rows.stop]
+        return self._dataset[self._rows[rows]]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dataset, name)

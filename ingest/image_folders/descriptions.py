@@ -11,9 +11,9 @@ from ares.episode import Json
 from ares.errors import SourceError
 from ares.input import read_input
 from ares.io import describe_os_error, list_folder
-from ingest.files import read_json_object
-from ingest.folder_layouts import read_folder_layout
-from ingest.source_words import InvalidRowError, VideoRow, parse_video_row
+from ares_ingest.files import read_json_object
+from ares_ingest.folder_layouts import read_folder_layout
+from ares_ingest.source_words import InvalidRowError, VideoRow, parse_video_row
 
 TABLE_SUFFIXES = (".csv", ".tsv")
 PICKLE_SUFFIXES = (".pkl", ".pickle")

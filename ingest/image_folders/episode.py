@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from ares.console import count_of
-from ares.episode import Camera, Episode, FramePairing, Json, MediaRef, Record, Trajectory
+from ares.episode import Camera, Episode, FramePairing, Json, MediaRef, NotRead, Record, Trajectory
 from ares.errors import SourceError
 from ares.input import read_input
 from ares.media import IMAGE_SUFFIXES
-from ingest.base import EpisodeEntry, make_episode
-from ingest.depth import add_depth
-from ingest.folder_layouts import read_folder_layout
-from ingest.image_folders.descriptions import (
+from ares_ingest.base import EpisodeEntry, make_episode
+from ares_ingest.depth import add_depth
+from ares_ingest.folder_layouts import read_folder_layout
+from ares_ingest.image_folders.descriptions import (
     EpisodeDescription,
     find_description_files,
     list_table_paths,
     read_episode_description,
     select_small_values,
 )
-from ingest.image_folders.pictures import CameraImageList, list_camera_images, make_image_camera
-from ingest.image_folders.tables import (
+from ares_ingest.image_folders.pictures import CameraImageList, list_camera_images, make_image_camera
+from ares_ingest.image_folders.tables import (
     EpisodeTables,
     describe_table_columns,
     hash_table_contents,
@@ -32,7 +32,7 @@ from ingest.image_folders.tables import (
     make_trajectory,
     read_tables,
 )
-from ingest.signals import NO_TIME, SpecTimeArray, StepTimes, compute_step_times
+from ares_ingest.signals import NO_TIME, SpecTimeArray, StepTimes, compute_step_times
 
 IMAGES, TABLES = "images", "csv"
 # Stamps of images and steps that lie further apart than this are of two clocks.
@@ -72,7 +72,7 @@ def _read_images_only(entry: FolderEntry, folder: Path, described: EpisodeDescri
         digest.update(read_input(str(path)))
     cameras = tuple(_cameras_of_images(images, times, digest, warnings))
     for name in described.pickles:
-        warnings[f"{name} is not read (a pickle can run code): signals in it are not stored"] = None
+        warnings[NotRead(f"{name} is not read (a pickle can run code): signals in it are not stored")] = None
     trajectory = Trajectory(timestamps=times.seconds)
     episode = _make_episode(
         entry,
@@ -116,7 +116,7 @@ def _cameras_of_images(
         count, has_stamps = len(camera.images.names), camera.images.seconds is not None
         if not has_stamps and count != len(times.seconds):
             text = f"camera {camera.name} is left out: it has not as many images as {cameras[0].name}"
-            warnings[text] = None
+            warnings[NotRead(text)] = None
             digest.update(f"{count} of {len(times.seconds)}".encode())
             continue
         media = camera.media(start if has_stamps else 0.0, times.rate_hz)
@@ -198,7 +198,7 @@ def _cameras_of_columns(tables: EpisodeTables, rate_hz: float, digest: Any) -> I
         if not names or not names[0].lower().endswith(IMAGE_SUFFIXES):
             continue
         if not all(name.lower().endswith(IMAGE_SUFFIXES) for name in names):
-            tables.warnings[f"camera {column} is left out: a row names no image"] = None
+            tables.warnings[NotRead(f"camera {column} is left out: a row names no image")] = None
             continue
         media = MediaRef(
             kind="images",
@@ -218,16 +218,13 @@ def _frame_pairing(cameras: tuple[Camera, ...], rate_hz: float) -> FramePairing:
 
 
 def _constant_texts(tables: EpisodeTables) -> dict[str, Json]:
-    """Columns of text that are the same in every row; others are told."""
-    result: dict[str, Json] = {}
+    """Columns of text that are the same in every row."""
+    table = tables.main.table
+    texts = {name: set(table.texts(name)) for name in table.names}
     instructions = read_folder_layout("tables").texts
-    for name in tables.main.table.names:
-        texts = set(tables.main.table.texts(name))
-        if len(texts) == 1 and name not in instructions:
-            result[name] = texts.pop()
-        elif len(texts) > 1 and not next(iter(texts)).lower().endswith((".jpg", ".jpeg", ".png")):
-            tables.warnings[f"column {name} is not stored (texts that differ from row to row)"] = None
-    return result
+    return {
+        name: values.pop() for name, values in texts.items() if len(values) == 1 and name not in instructions
+    }
 
 
 def _make_episode(

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from ares.errors import SourceError
 from ares.io import FolderEntries, list_folder
-from ingest.base import FolderClaim, FolderIngester, Source, SourceOptions
-from ingest.image_folders.descriptions import PICKLE_SUFFIXES, choose_description_files
-from ingest.image_folders.episode import IMAGES
-from ingest.image_folders.pictures import PICTURE_SUFFIXES, count_images
-from ingest.image_folders.source import open_episode_folders
+from ares_ingest.base import FolderClaim, FolderIngester, Source, SourceOptions
+from ares_ingest.image_folders.descriptions import PICKLE_SUFFIXES, choose_description_files
+from ares_ingest.image_folders.episode import IMAGES
+from ares_ingest.image_folders.pictures import PICTURE_SUFFIXES, count_images
+from ares_ingest.image_folders.source import open_episode_folders
 
 # What may lie beside the images of an episode; anything else is data of another format.
 _ALLOWED_SUFFIXES = frozenset({"", ".json", ".txt", ".md", *PICTURE_SUFFIXES, *PICKLE_SUFFIXES})

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ares.console import count_are
-from ares.episode import Camera, Json, MediaRef
+from ares.episode import Camera, Json, MediaRef, NotRead
 from ares.errors import MediaError, SourceError
 from ares.input import check_relative_path, decode_image, parse_image_header, read_input
 from ares.io import FolderEntries, describe_os_error, list_folder
 from ares.media import IMAGE_SUFFIXES, CameraImageFiles, group_images
-from ingest.depth import DEPTH_SUFFIXES, find_depth_of_files
-from ingest.files import describe_camera
+from ares_ingest.depth import DEPTH_SUFFIXES, find_depth_of_files
+from ares_ingest.files import describe_camera
 
 PICTURE_SUFFIXES = (*IMAGE_SUFFIXES, *DEPTH_SUFFIXES)
 _HEADER_BYTES = 2**28
@@ -97,7 +97,9 @@ def list_camera_images(
         groups = group_images(list(entries.files), PICTURE_SUFFIXES)
         if left_out := count_images(entries) - sum(len(images.names) for images in groups.values()):
             where = entries.path.relative_to(folder).as_posix()
-            warnings[f"{count_are(left_out, 'image', where)} left out: their names hold no number"] = None
+            warnings[
+                NotRead(f"{count_are(left_out, 'image', where)} left out: their names hold no number")
+            ] = None
         for prefix, images in groups.items():
             name = _name_camera(folder, entries.path, prefix)
             of_depth = find_depth_of_files(name, entries.path, prefix, images.names, warnings)

@@ -9,7 +9,7 @@ from pathlib import Path
 from ares.errors import SourceError
 from ares.formats import INFO_PATH
 from ares.io import FolderEntries, absolute_path, folder_name, list_folder
-from ingest.base import (
+from ares_ingest.base import (
     FolderClaim,
     FolderIngester,
     Item,
@@ -17,18 +17,20 @@ from ingest.base import (
     SourceFile,
     SourceOptions,
     find_claimed_folders,
+    stamp_labels,
 )
-from ingest.folder_layouts import read_folder_layout
-from ingest.image_folders.descriptions import (
+from ares_ingest.files import stamp_files
+from ares_ingest.folder_layouts import read_folder_layout
+from ares_ingest.image_folders.descriptions import (
     PICKLE_REASON,
     PICKLE_SUFFIXES,
     TABLE_SUFFIXES,
     find_description_files,
     list_table_paths,
 )
-from ingest.image_folders.episode import TABLES, FolderEntry, load_episode
-from ingest.image_folders.pictures import PICTURE_SUFFIXES, holds_images, image_folders
-from ingest.signals import SpecTimeArray, find_spec_time_array
+from ares_ingest.image_folders.episode import TABLES, FolderEntry, load_episode
+from ares_ingest.image_folders.pictures import PICTURE_SUFFIXES, holds_images, image_folders
+from ares_ingest.signals import SpecTimeArray, find_spec_time_array
 
 _MOST_FOLDERS = 16
 # Beside videos a table describes them.
@@ -48,7 +50,7 @@ def open_episode_folders(
     ingester: FolderIngester, path: str, options: SourceOptions, missing: SourceError
 ) -> list[Source]:
     """Open a folder of episodes, or that of one, as a dataset. Raises `missing` when there is no episode."""
-    from ingest.spec import read_spec
+    from ares_ingest.spec import read_spec
 
     root = absolute_path(path)
     folders = list(find_claimed_folders(ingester, root)) if root.is_dir() else []
@@ -77,7 +79,8 @@ def _make_item(
         format=format, folder=str(folder), dataset=dataset, key=key, rate_hz=rate_hz, time=time
     )
     load = functools.partial(load_episode, entry)
-    return Item(episode_id=entry.episode_id, location=str(folder), load=load, key=key)
+    stamp = stamp_labels(stamp_files(map(str, find_description_files(folder)))) or None
+    return Item(episode_id=entry.episode_id, location=str(folder), load=load, key=key, label_stamp=stamp)
 
 
 def _list_files(folders: list[Path]) -> Iterator[SourceFile]:

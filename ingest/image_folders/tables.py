@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.clock import SECONDS_BY_UNIT, infer_stamp_unit
-from ares.episode import ArrayUse, Signal, SourceArray, Trajectory
+from ares.episode import ArrayUse, NotRead, Signal, SourceArray, Trajectory
 from ares.errors import SourceError
 from ares.io import file_state
-from ares.media import CsvTable, read_csv_table
-from ingest.folder_layouts import read_folder_layout
-from ingest.signals import MAX_SIGNAL_WIDTH, NO_TIME, SpecTimeArray, missing_time_error, rising_seconds
+from ares.media import IMAGE_SUFFIXES, CsvTable, read_csv_table
+from ares_ingest.folder_layouts import read_folder_layout
+from ares_ingest.signals import MAX_SIGNAL_WIDTH, NO_TIME, SpecTimeArray, missing_time_error, rising_seconds
 
 if TYPE_CHECKING:
     import numpy as np
@@ -201,7 +201,7 @@ def _assign_tables(main: SignalTable, others: list[SignalTable], warnings: dict[
             continue
         result.unused.append(other)
         if has_rows:
-            warnings["a table with other rows and without stamps is not stored"] = None
+            warnings[NotRead("a table with other rows and without stamps is not stored")] = None
     return result
 
 
@@ -328,8 +328,6 @@ def make_trajectory(
 ) -> Trajectory:
     """The signals as numbers; what is lost or unknown becomes a warning."""
     values = {(part.use, part.name): _signal_of_columns(part, tables.warnings) for part in signals}
-    for columns in _too_wide(tables):
-        tables.warnings[f"{columns[0]} and its like are not stored (too wide for a signal)"] = None
     extra = {name: signal for (use, name), signal in values.items() if use == "extra"}
     state, reward = values.get(("state", "")), values.get(("reward", ""))
     if state is None and extra:
@@ -341,13 +339,6 @@ def make_trajectory(
         reward=reward.values[:, 0] if reward else None,
         extra=extra,
     )
-
-
-def _too_wide(tables: EpisodeTables) -> Iterator[tuple[str, ...]]:
-    for table in (tables.main, *(other for other, _ in tables.others)):
-        roles = table.roles
-        groups = (roles.state, roles.action, *roles.extra.values())
-        yield from (columns for columns in groups if len(columns) > MAX_SIGNAL_WIDTH)
 
 
 def _signal_of_columns(part: ColumnSignal, warnings: dict[str, None]) -> Signal:
@@ -385,14 +376,11 @@ def describe_table_columns(tables: EpisodeTables, signals: tuple[ColumnSignal, .
 def _describe_column(table: SignalTable, column: str, *, is_main: bool) -> SourceArray:
     """A column that is no part of a signal."""
     rows, numbers = table.table.num_rows, table.numbers.get(column)
-    is_time = is_main and column == table.roles.time
-    note = "texts" if numbers is None else "stamps" if column == table.roles.time else ""
-    if column in table.roles.order:
-        note = "numbers the rows"
-    return SourceArray(
-        key=table.key(column),
-        use="time" if is_time else "unused",
-        shape=(rows,),
-        dtype="" if numbers is None else str(numbers.dtype),
-        note="" if is_time else note,
-    )
+    texts = dict.fromkeys(table.table.texts(column)) if numbers is None else {}
+    is_text = is_main and bool(texts)
+    is_kept = is_text and (len(texts) == 1 or any(text.lower().endswith(IMAGE_SUFFIXES) for text in texts))
+    use: ArrayUse = "time" if is_main and column == table.roles.time else "unused"
+    if use == "unused" and (is_kept or column == table.roles.time or column in table.roles.order):
+        use = "kept"
+    dtype = "str" if texts else "" if numbers is None else str(numbers.dtype)
+    return SourceArray(key=table.key(column), use=use, shape=(rows,), dtype=dtype)

@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ingest.lerobot.source import lerobot as lerobot
+    from ares_ingest.lerobot.source import lerobot as lerobot
 
 __getattr__ = lazy_exports(__name__)

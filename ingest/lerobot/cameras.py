@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.console import count_of
-from ares.episode import Camera, Json, MediaRef
+from ares.episode import Camera, Json, MediaRef, NotRead
 from ares.errors import MediaError, SourceError
 from ares.formats import CONTENT_HASH_COLUMN, ROWS_HASH_COLUMN, hash_written_episode, video_columns
 from ares.input import ImageInfo, parse_image_header
 from ares.media import HOLDS_DEPTH, VideoInfo, frozen_camera_flags, read_parquet_images
-from ingest.files import describe_camera, probe_once
-from ingest.lerobot.feature_map import CameraFeature
-from ingest.lerobot.file_contents import DatasetFileContents
-from ingest.lerobot.metadata import LeRobotInfo, PathRole, parse_count
-from ingest.lerobot.rows import EpisodeRows, file_state_or_none
+from ares_ingest.files import describe_camera, probe_once
+from ares_ingest.lerobot.feature_map import CameraFeature
+from ares_ingest.lerobot.file_contents import DatasetFileContents
+from ares_ingest.lerobot.metadata import LeRobotInfo, PathRole, parse_count
+from ares_ingest.lerobot.rows import EpisodeRows, file_state_or_none
 
 if TYPE_CHECKING:
     import numpy as np
@@ -121,7 +121,7 @@ def video_cameras(
             info = probe_once(span.path)
             camera = _make_camera(feature, span, info, search)
         except SourceError as error:
-            warnings.append(f"camera {feature.name} left out: {error.reason}")
+            warnings.append(NotRead(f"camera {feature.name} left out: {error.reason}", feature.key))
             continue
         if reason:
             warnings.append(f"camera {feature.name} is not where the metadata says: {reason}")
@@ -270,7 +270,7 @@ def image_cameras(
         try:
             info = _first_image_info(media)
         except (MediaError, SourceError) as error:
-            warnings.append(f"camera {feature.name} left out: {error.reason}")
+            warnings.append(NotRead(f"camera {feature.name} left out: {error.reason}", feature.key))
             continue
         if feature.size and feature.size != (info.width, info.height):
             warnings.append(f"camera {feature.name} is not of the size that info.json says")

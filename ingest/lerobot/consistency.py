@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 from ares.errors import SourceError
 from ares.formats import META_FOLDER, TASK_LINES_PATH, TASKS_PATH
 from ares.io import parse_path, walk_folders
-from ingest.base import SourceFile
-from ingest.lerobot.cameras import OTHER_NUMBERS, read_claimed_video_span
-from ingest.lerobot.episode import LeRobotDataset, find_claimed_data_path
-from ingest.lerobot.episode_list import EpisodeListSurvey, read_episode_list
-from ingest.lerobot.feature_map import LeRobotFeatureMap
-from ingest.lerobot.file_contents import (
+from ares_ingest.base import SourceFile
+from ares_ingest.lerobot.cameras import OTHER_NUMBERS, read_claimed_video_span
+from ares_ingest.lerobot.episode import LeRobotDataset, find_claimed_data_path
+from ares_ingest.lerobot.episode_list import EpisodeListSurvey, read_episode_list
+from ares_ingest.lerobot.feature_map import LeRobotFeatureMap
+from ares_ingest.lerobot.file_contents import (
     DATA_SUFFIX,
     list_episodes_in_file,
     list_media_files,
 )
-from ingest.lerobot.metadata import (
+from ares_ingest.lerobot.metadata import (
     LeRobotInfo,
     MetadataRow,
     parse_count,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from ares.episode import (
     Camera,
     Episode,
     Json,
+    NotRead,
     RateSource,
     Record,
     Signal,
@@ -22,20 +23,25 @@ from ares.episode import (
 from ares.errors import SourceError
 from ares.formats import ARES_PREFIX, DATA_FILE_COLUMNS, ROW_RANGE_COLUMNS
 from ares.io import FileState
-from ingest.files import add_missing_cameras, add_unread, hash_media_file
-from ingest.lerobot.cameras import VideoSearch, image_cameras, packet_sizes, take_stated_hash, video_cameras
-from ingest.lerobot.feature_map import (
+from ares_ingest.base import stamp_labels
+from ares_ingest.files import add_missing_cameras, add_unread, hash_media_file
+from ares_ingest.lerobot.cameras import (
+    VideoSearch,
+    image_cameras,
+    packet_sizes,
+    take_stated_hash,
+    video_cameras,
+)
+from ares_ingest.lerobot.feature_map import (
     INDICES,
     LeRobotFeatureMap,
     NumericColumn,
-    dimension_names,
     is_instruction,
-    short_name,
     source_arrays,
 )
-from ingest.lerobot.file_contents import DatasetFileContents, read_file_contents
-from ingest.lerobot.language import make_frame_clock, read_segments
-from ingest.lerobot.metadata import (
+from ares_ingest.lerobot.file_contents import DatasetFileContents, read_file_contents
+from ares_ingest.lerobot.language import make_frame_clock, read_segments
+from ares_ingest.lerobot.metadata import (
     LeRobotInfo,
     MetadataRow,
     fill_data_path,
@@ -43,7 +49,8 @@ from ingest.lerobot.metadata import (
     read_exported_rate_source,
     read_task_texts,
 )
-from ingest.lerobot.rows import (
+from ares_ingest.lerobot.modality import dimension_names, short_name
+from ares_ingest.lerobot.rows import (
     EpisodeRows,
     episode_lengths_in_file,
     file_state_or_none,
@@ -52,7 +59,7 @@ from ingest.lerobot.rows import (
     read_episode_file,
     read_from_shared_file,
 )
-from ingest.source_words import distinct_texts
+from ares_ingest.source_words import distinct_texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -131,6 +138,22 @@ def _referenced_texts(root: str, rows: EpisodeRows, key: str) -> Iterator[str]:
             yield text
 
 
+def stamp_list_entry(row: MetadataRow, sure_tasks: Collection[str], tasks_stamp: str) -> str:
+    """A hash of what the lists of episodes and tasks say of an episode.
+
+    Args:
+        row: Its entry in the list of episodes.
+        sure_tasks: Listed tasks; an episode whose entry names some of them, and no others, has those alone.
+        tasks_stamp: A hash of all tasks, for any other episode: its rows name them.
+    """
+    skipped = ("episode_index", "length", *_LOCATION_PREFIXES)
+    values = {name: value for name, value in row.items() if not name.startswith(skipped)}
+    named = row.get("tasks")
+    texts = named if isinstance(named, list) else []
+    is_sure = bool(texts) and all(isinstance(text, str) and text in sure_tasks for text in texts)
+    return stamp_labels(values, "" if is_sure else tasks_stamp)
+
+
 def find_stated_outcome(
     feature_map: LeRobotFeatureMap, rows: EpisodeRows, row: MetadataRow
 ) -> tuple[bool | None, str]:
@@ -140,7 +163,9 @@ def find_stated_outcome(
         return bool((values != 0).any()), feature_map.outcome_column
     for name in ("success", _EXPORTED_OUTCOME):
         if row.get(name) in (True, False, 0, 1):
-            return bool(row[name]), str(row.get(f"{ARES_PREFIX}success_source") or name)
+            source = str(row.get(f"{ARES_PREFIX}success_source") or name)
+            # "person" is what people of this workspace say.
+            return bool(row[name]), "person of the source" if source == "person" else source
     return None, ""
 
 
@@ -234,7 +259,7 @@ def load_episode(dataset: LeRobotDataset, row: MetadataRow, contradicted: Mappin
     cameras = tuple(video_cameras(dataset.feature_map.video_cameras, search, warnings, depth))
     if rows and rows.is_sorted:
         warnings.extend(
-            f"camera {camera.name} left out: its rows are not in the order of frame_index"
+            NotRead(f"camera {camera.name} left out: its rows are not in the order of frame_index")
             for camera in dataset.feature_map.image_cameras
         )
     elif rows and rows.count:
@@ -445,7 +470,7 @@ def _descriptive_fields(
     texts = collect_instructions(root, feature_map, rows, row, warnings)
     success, success_source = find_stated_outcome(feature_map, rows, row)
     warnings += [
-        f"column {key} has other texts at other steps: which step has which is left out"
+        NotRead(f"column {key} has other texts at other steps: which step has which is left out", key)
         for key in feature_map.text_columns
         if len(rows.texts.get(key, ())) > 1 and not is_instruction(key)
     ]

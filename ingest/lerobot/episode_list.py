@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ares.errors import SourceError
 from ares.formats import DATA_FILE_COLUMNS, EPISODE_LINES_PATH, EPISODES_FOLDER, video_columns
 from ares.io import parse_path
-from ingest.lerobot.metadata import LeRobotInfo, MetadataRow, parse_count, read_json_lines, read_table
+from ares_ingest.lerobot.metadata import LeRobotInfo, MetadataRow, parse_count, read_json_lines, read_table
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ares.episode import ArrayUse, SourceArray
+from ares.episode import ArrayUse, NotRead, SourceArray
 from ares.formats import (
     ACTION_KEY,
     INDEX_DTYPES,
@@ -19,7 +19,16 @@ from ares.formats import (
     SUBTASK_INDEX,
     is_subtask_column,
 )
-from ingest.lerobot.rows import (
+from ares_ingest.lerobot.modality import (
+    camera_names,
+    flatten_names,
+    has_nested_lists,
+    list_modality_columns,
+    list_modality_task_columns,
+    read_modality_part_names,
+    short_name,
+)
+from ares_ingest.lerobot.rows import (
     EpisodeRows,
     count_numbers_per_row,
     is_image,
@@ -28,136 +37,11 @@ from ingest.lerobot.rows import (
     is_text_rows,
     value_type,
 )
-from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names
+from ares_ingest.signals import MAX_SIGNAL_WIDTH
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
-
-
-# Column that a part of modality.json belongs to where it names none.
-_DEFAULT_COLUMNS = {"state": STATE_KEY, "action": ACTION_KEY}
-
-
-def flatten_names(names: object) -> tuple[str, ...]:
-    """The names of a feature in order, from nested lists, {"motors": [...]} or {name: index}."""
-    if isinstance(names, str):
-        return (names,)
-    if isinstance(names, Mapping):
-        if names and all(isinstance(value, int) for value in names.values()):
-            return tuple(str(name) for name in sorted(names, key=lambda name: names[name]))
-        return tuple(name for value in names.values() for name in flatten_names(value))
-    if isinstance(names, list | tuple):
-        return tuple(name for value in names for name in flatten_names(value))
-    return ()
-
-
-def has_nested_lists(names: object) -> bool:
-    """Whether a list of names contains another list."""
-    return isinstance(names, list) and any(isinstance(value, list) for value in names)
-
-
-def dimension_names(
-    base: str, declared: tuple[str, ...], width: int, shape: tuple[int, ...] = ()
-) -> tuple[str, ...]:
-    """Unique names of `width` dimensions: the declared names where they fit, else numbered names."""
-    if len(declared) == width and len(set(declared)) == width:
-        return declared
-    return numbered_names(base, width, shape)
-
-
-def short_name(key: str) -> str:
-    """The key of a feature without `observation.` and, for a camera, without `images.`."""
-    return key.removeprefix("observation.").removeprefix("images.").removeprefix("image.") or key
-
-
-def read_modality_part_names(
-    modality: Mapping[str, Any], key: str, declared: tuple[str, ...], width: int
-) -> tuple[str, ...] | None:
-    """Names of a column's dimensions by the parts that modality.json cuts it into; None when it names no part of it.
-
-    A part of one dimension has the part's name, wider parts are numbered. Dimensions in no part keep the declared
-    name.
-    """
-    base = dimension_names(short_name(key), declared, width)
-    names: list[str | None] = [None] * width
-    for part, start, stop in _part_slices(modality, key):
-        for index in range(start, min(stop, width)):
-            names[index] = names[index] or (part if stop - start == 1 else f"{part}_{index - start}")
-    if not any(names):
-        return None
-    merged = tuple(name or default for name, default in zip(names, base, strict=True))
-    return merged if len(set(merged)) == width else base
-
-
-def _part_slices(modality: Mapping[str, Any], key: str) -> Iterator[tuple[str, int, int]]:
-    for group, default in _DEFAULT_COLUMNS.items():
-        for part, description in _modality_parts(modality, group):
-            start, stop = description.get("start"), description.get("end")
-            if (
-                (description.get("original_key") or default) == key
-                and isinstance(start, int)
-                and isinstance(stop, int)
-            ):
-                yield part, max(start, 0), stop
-
-
-def _modality_parts(modality: Mapping[str, Any], group: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    parts = modality.get(group)
-    for name, description in parts.items() if isinstance(parts, dict) else ():
-        if isinstance(description, dict):
-            yield str(name), description
-
-
-def find_wrong_modality_parts(
-    modality: Mapping[str, Any], widths: Mapping[str, int | None]
-) -> Iterator[tuple[str, int]]:
-    """Parts of modality.json whose column is not there, or ends before they do, with how many dimensions they lack.
-
-    Args:
-        modality: The document.
-        widths: Dimensions of each feature of info.json; None for one without a plain width.
-    """
-    defaults = {**_DEFAULT_COLUMNS, "video": "", "annotation": ""}
-    for group, default in defaults.items():
-        for part, description in _modality_parts(modality, group):
-            column = str(description.get("original_key") or default or f"{group}.{part}")
-            if column not in widths:
-                if group != "video" or description.get("original_key"):
-                    yield f"{group}.{part}", 1
-                continue
-            start, stop, width = description.get("start"), description.get("end"), widths[column]
-            if isinstance(start, int) and isinstance(stop, int) and width is not None:
-                lacking = max(stop - width, 0) or int(not 0 <= start < stop)
-                if lacking:
-                    yield f"{group}.{part}", lacking
-
-
-def list_modality_columns(modality: Mapping[str, Any], group: str) -> tuple[str, ...]:
-    """Columns that modality.json cuts the parts of "state" or "action" from, in order."""
-    return tuple(
-        dict.fromkeys(
-            str(description.get("original_key") or _DEFAULT_COLUMNS[group])
-            for _, description in _modality_parts(modality, group)
-        )
-    )
-
-
-def camera_names(modality: Mapping[str, Any]) -> dict[str, str]:
-    """Name of each camera by its key, for cameras that modality.json names."""
-    return {
-        str(description["original_key"]): name
-        for name, description in _modality_parts(modality, "video")
-        if description.get("original_key")
-    }
-
-
-def list_modality_task_columns(modality: Mapping[str, Any]) -> tuple[str, ...]:
-    """Columns that hold task indices by modality.json."""
-    return tuple(
-        str(description.get("original_key") or f"annotation.{name}")
-        for name, description in _modality_parts(modality, "annotation")
-    )
 
 
 # Columns that number the rows: the same episode has other numbers in another dataset.
@@ -222,8 +106,9 @@ class LeRobotFeatureMap:
         video_cameras: Cameras whose frames are in videos.
         image_cameras: Cameras whose images are in the data files.
         lost_cameras: Names of cameras that have no video in the whole dataset.
-        language_columns: Columns of rows of text, see `ingest.lerobot.language`.
+        language_columns: Columns of rows of text, see `ares_ingest.lerobot.language`.
         subtask_columns: Columns of numbers that stand for the text of a subtask.
+        unread: Type and numbers a row of each column that is not read.
         columns: All columns that are read from a data file, each once.
     """
 
@@ -239,6 +124,7 @@ class LeRobotFeatureMap:
     lost_cameras: tuple[str, ...] = ()
     language_columns: tuple[str, ...] = ()
     subtask_columns: tuple[str, ...] = ()
+    unread: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     columns: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -304,9 +190,14 @@ def map_features(
         subtask_columns=subtasks,
     )
     stored = {*number_columns, *feature_map.columns, *(camera.key for camera in image_cameras)}
-    return feature_map, [
+    unread = {key: (str(column_types[key]), 1) for key in column_types if key not in stored}
+    unread |= {
+        key: (str(number_columns[key]), count_numbers_per_row(number_columns[key], features.get(key, {})))
+        for key in wide
+    }
+    return replace(feature_map, unread=unread), [
         *_dataset_warnings(features, column_types, number_columns),
-        *(f"column {key} is wider than {MAX_SIGNAL_WIDTH}, left out" for key in sorted(wide)),
+        *(NotRead(f"column {key} is wider than {MAX_SIGNAL_WIDTH}, left out", key) for key in sorted(wide)),
         *_unsupported_columns(column_types, stored),
     ]
 
@@ -350,7 +241,7 @@ def _language_keys(column_types: Mapping[str, pa.DataType]) -> tuple[str, ...]:
 def _unsupported_columns(column_types: Mapping[str, pa.DataType], stored_keys: set[str]) -> list[str]:
     """A warning for each column whose type is not supported."""
     return [
-        f"column {key} is of type {column_types[key]}, left out"
+        NotRead(f"column {key} is of type {column_types[key]}, left out", key)
         for key in column_types
         if key not in stored_keys
     ]
@@ -381,7 +272,7 @@ def _feature_warnings(
     names, flat_names = feature.get("names"), flatten_names(feature.get("names"))
     if feature.get("dtype") in ("video", "image"):
         if _escapes_dataset(key):
-            yield f"camera {key!r} points outside the dataset, left out"
+            yield NotRead(f"camera {key!r} points outside the dataset, left out")
         if feature.get("dtype") == "image" and column_types and key not in column_types:
             yield f"feature {key} of info.json has no column"
         return
@@ -501,6 +392,9 @@ def source_arrays(feature_map: LeRobotFeatureMap, rows: EpisodeRows) -> Iterator
             yield SourceArray(
                 key=key, use=use, name=name, shape=values.shape, dtype=_dtype_name(values.dtype)
             )
+
+    for key, (dtype, width) in feature_map.unread.items():
+        yield SourceArray(key=key, use="unused", shape=(rows.count, width), dtype=dtype)
 
 
 @functools.lru_cache(maxsize=64)

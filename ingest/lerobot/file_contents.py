@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from ares.errors import SourceError
 from ares.formats import INFO_PATH, META_FOLDER
 from ares.io import parse_path, relative_path, walk_folders
-from ingest.files import probe_once
-from ingest.lerobot.episode_list import EpisodeListSurvey, read_episode_list
-from ingest.lerobot.metadata import LeRobotInfo, parse_count
-from ingest.lerobot.rows import count_rows, episode_lengths_in_file, measure_timestamp_rate
+from ares_ingest.files import probe_once
+from ares_ingest.lerobot.episode_list import EpisodeListSurvey, read_episode_list
+from ares_ingest.lerobot.metadata import LeRobotInfo, parse_count
+from ares_ingest.lerobot.rows import count_rows, episode_lengths_in_file, measure_timestamp_rate
 
 if TYPE_CHECKING:
     import numpy as np

@@ -28,24 +28,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from ares.episode import Json, SourceSegment
+from ares.episode import Json, NotRead, SourceSegment
 from ares.errors import SourceError
-from ares.formats import ARES_PREFIX, LANGUAGE_EVENTS, LANGUAGE_PERSISTENT
+from ares.formats import ARES_PREFIX, LANGUAGE_EVENTS, LANGUAGE_PERSISTENT, is_subtask_column
 from ares.input import parse_json
-from ingest.lerobot.episode_list import list_lengths
-from ingest.lerobot.metadata import MetadataRow, read_exported_segments, read_texts_by_column
+from ares_ingest.lerobot.episode_list import list_lengths
+from ares_ingest.lerobot.feature_map import is_instruction
+from ares_ingest.lerobot.metadata import MetadataRow, read_exported_segments, read_texts_by_column
+from ares_ingest.lerobot.modality import short_name
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from ingest.lerobot.feature_map import LeRobotFeatureMap
-    from ingest.lerobot.metadata import LeRobotInfo
-    from ingest.lerobot.rows import EpisodeRows
+    from ares_ingest.lerobot.feature_map import LeRobotFeatureMap
+    from ares_ingest.lerobot.metadata import LeRobotInfo
+    from ares_ingest.lerobot.rows import EpisodeRows
 
 
-SUBTASK_STYLE = "subtask"
+SUBTASK_STYLE, TASK_STYLE = "subtask", "task"
+# A text that changes is one of spans where these have at least so many rows on average.
+_FEWEST_ROWS = 2
 # End of the names of the columns of the list of episodes that hold subtasks.
 LISTED_SUBTASKS = "subtask_names"
 # What a segment says of the column that it stood in.
@@ -132,13 +136,18 @@ def read_segments(
     """
     yield from read_listed_subtasks(row, warnings)
     exported = read_exported_segments(info.root, info.opened_at).get(str(row.get(_EXPORTED_ID)))
-    if not (rows.arrays or feature_map.subtask_columns or exported) or not rows.count:
+    tasks = list(_changing_numbers(rows, ("task_index", *feature_map.annotation_columns)))
+    if not (rows.arrays or feature_map.subtask_columns or exported or tasks) or not rows.count:
         return
     cameras = {camera.key: camera.name for camera in (*feature_map.video_cameras, *feature_map.image_cameras)}
     states = list(read_language_segments(rows, clock, cameras, warnings))
-    texts_by_column = read_texts_by_column(info, feature_map.subtask_columns)
-    runs = list(read_subtask_segments(rows, texts_by_column, clock, warnings))
-    segments = list(join_subtask_forms(states, runs, clock))
+    texts_by_column = read_texts_by_column(info, dict.fromkeys((*feature_map.subtask_columns, *tasks)))
+    runs = list(read_run_segments(rows, texts_by_column, clock, warnings))
+    subtasks = [run for run in runs if run.style == SUBTASK_STYLE]
+    segments = [
+        *join_subtask_forms(states, subtasks, clock),
+        *(run for run in runs if run.style != SUBTASK_STYLE),
+    ]
     yield from restore_exported_segments(segments, exported, clock) if exported else segments
 
 
@@ -242,11 +251,11 @@ def _is_readable(document: Any, column: str, warnings: list[str]) -> bool:
         document.get(name) is not None for name in ("content", "tool_calls")
     )
     if not says:
-        _warn_once(warnings, f"a row of {column} says nothing, left out")
+        _warn_once(warnings, NotRead(f"a row of {column} says nothing, left out"))
         return False
     names = ("role", "content", "style", "camera")
     if not all(isinstance(document.get(name), str | None) for name in names):
-        _warn_once(warnings, f"a row of {column} holds no text where one belongs, left out")
+        _warn_once(warnings, NotRead(f"a row of {column} holds no text where one belongs, left out"))
         return False
     return True
 
@@ -255,7 +264,7 @@ def _has_timestamp(document: Mapping[str, Any], warnings: list[str]) -> bool:
     stamp = document.get("timestamp")
     if isinstance(stamp, int | float) and math.isfinite(stamp):
         return True
-    _warn_once(warnings, f"a row of {LANGUAGE_PERSISTENT} has no timestamp, left out")
+    _warn_once(warnings, NotRead(f"a row of {LANGUAGE_PERSISTENT} has no timestamp, left out"))
     return False
 
 
@@ -301,15 +310,30 @@ def _decode_call(call: Any) -> Json:
     return cast("Json", call)
 
 
-def read_subtask_segments(
+def _changing_numbers(rows: EpisodeRows, columns: Sequence[str]) -> Iterator[str]:
+    """The columns of numbers of tasks that are not the same in all rows."""
+    for column in columns:
+        values = rows.numbers.get(column)
+        if values is not None and values.size and (values != values.flat[0]).any():
+            yield column
+
+
+def _run_style(column: str) -> str:
+    """What kind of text a column holds: a subtask, a task, or what its name says."""
+    if is_subtask_column(column):
+        return SUBTASK_STYLE
+    return TASK_STYLE if column == "task_index" or is_instruction(column) else short_name(column)
+
+
+def read_run_segments(
     rows: EpisodeRows,
     texts_by_column: Mapping[str, Mapping[int, str]],
     clock: FrameClock,
     warnings: list[str],
 ) -> Iterator[SourceSegment]:
-    """The spans in which a frame has the same subtask as the one before, of every column of subtasks.
+    """The spans in which a frame has the same text as the one before, of every column of subtasks or other texts.
 
-    Frames with a negative number, no number or no text have no subtask.
+    Frames with a negative number, no number or no text have none. A text for nearly every frame is no span.
 
     Args:
         rows: The rows of an episode.
@@ -329,16 +353,27 @@ def read_subtask_segments(
             elif not texts[int(value)]:
                 continue
             fields: dict[str, Json] = {"column": column, "subtask_index": int(value)}
-            yield _make_subtask(texts.get(int(value), ""), (start, stop), fields, clock)
+            yield _make_run(texts.get(int(value), ""), (start, stop), fields, clock)
+    yield from _read_text_runs(rows, clock, warnings)
+
+
+def _read_text_runs(rows: EpisodeRows, clock: FrameClock, warnings: list[str]) -> Iterator[SourceSegment]:
+    """The spans of equal texts of the columns of texts."""
     for column, array in rows.arrays.items():
         if column in (LANGUAGE_PERSISTENT, LANGUAGE_EVENTS):
             continue
         encoded = array.fill_null("").dictionary_encode()
         words = encoded.dictionary.to_pylist()
         codes = encoded.indices.to_numpy()
-        for start, stop in _find_runs(codes):
+        spans = list(_find_runs(codes))
+        if len(spans) * _FEWEST_ROWS > rows.count and not is_subtask_column(column):
+            _warn_once(
+                warnings, NotRead(f"texts of column {column} change with nearly every row, not read as spans")
+            )
+            continue
+        for start, stop in spans:
             if text := words[codes[start]]:
-                yield _make_subtask(text, (start, stop), {"column": column}, clock)
+                yield _make_run(text, (start, stop), {"column": column}, clock)
 
 
 def join_subtask_forms(
@@ -350,7 +385,7 @@ def join_subtask_forms(
 
     Args:
         states: Segments of `read_language_segments`.
-        runs: Segments of `read_subtask_segments`.
+        runs: Segments of subtasks of `read_run_segments`.
         clock: The times of the frames.
     """
     step = clock.frame_end(0) - float(clock.seconds[0])
@@ -430,7 +465,7 @@ def read_listed_subtasks(entry: Mapping[str, Any], warnings: list[str]) -> Itera
         parts = [entry.get(f"{stem}{part}_times") for part in ("start", "end")]
         lists = [entry[column], *(part if isinstance(part, list) else [] for part in parts)]
         if len(set(map(len, lists))) > 1 or not all(map(_is_listed_subtask, *lists)):
-            warnings.append(f"{column} of the list of episodes do not match their times, left out")
+            warnings.append(NotRead(f"{column} of the list of episodes do not match their times, left out"))
             continue
         for number, (text, start, stop) in enumerate(zip(*lists, strict=True)):
             yield SourceSegment(
@@ -457,11 +492,11 @@ def _find_runs(values: NDArray[Any] | None) -> Iterator[tuple[int, int]]:
         yield from zip(starts, [*starts[1:], len(values)], strict=True)
 
 
-def _make_subtask(
+def _make_run(
     text: str, frames: tuple[int, int], fields: dict[str, Json], clock: FrameClock
 ) -> SourceSegment:
     return SourceSegment(
-        style=SUBTASK_STYLE,
+        style=_run_style(str(fields["column"])),
         text=text,
         start_seconds=float(clock.seconds[frames[0]]),
         stop_seconds=clock.frame_end(frames[1] - 1),

@@ -44,8 +44,8 @@ from ares.input import (
     parse_json_lines,
     read_lines,
 )
-from ares.io import parse_path
-from ingest.files import read_json_object
+from ares.io import FileState, parse_path
+from ares_ingest.files import read_json_object, stamp_files
 
 PathRole = Literal["episode", "file", "chunk", "camera"]
 
@@ -287,9 +287,15 @@ def read_optional_json(path: Path) -> Mapping[str, Any] | None:
     return read_json_object(path, _parse_json) if path.is_file() else None
 
 
-@functools.lru_cache(maxsize=64)
 def read_task_texts(root: str) -> Mapping[int, str]:
     """Text of each task by its index; empty where the dataset lists no tasks that can be read."""
+    paths = (f"{root}/{TASKS_PATH}", f"{root}/{TASK_LINES_PATH}")
+    return _read_task_texts(root, tuple(stamp_files(paths)))
+
+
+@functools.lru_cache(maxsize=64)
+def _read_task_texts(root: str, states: tuple[FileState, ...]) -> Mapping[int, str]:
+    """The texts, read again where a file of them has another state."""
     try:
         return read_tasks_parquet(parse_path(root) / TASKS_PATH) or _task_lines(root)
     except SourceError:

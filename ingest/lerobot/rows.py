@@ -16,7 +16,7 @@ from ares.errors import SourceError
 from ares.formats import LANGUAGE_EVENTS, LANGUAGE_PERSISTENT, is_subtask_column
 from ares.input import check_parquet_read, open_parquet
 from ares.io import FileState, describe_os_error, file_state
-from ingest.lerobot.episode_list import arrow_to_numbers, list_lengths
+from ares_ingest.lerobot.episode_list import arrow_to_numbers, list_lengths
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,7 +75,7 @@ class EpisodeRows:
         warnings: Why columns are left out.
         first_row: Number of the first row in its file.
         is_sorted: Whether the rows were put in another order than that of the file.
-        arrays: (T,) Arrow array by column, of columns of rows of text and of texts of subtasks.
+        arrays: (T,) Arrow array by column, of columns of rows of text, of texts of subtasks, and of texts that change.
     """
 
     count: int
@@ -155,6 +155,8 @@ def slice_decoded_rows(
     block: Mapping[str, DecodedColumn], columns: tuple[str, ...], start: int, stop: int
 ) -> EpisodeRows:
     """Rows [start, stop) of a decoded block."""
+    import pyarrow as pa
+
     numbers: dict[str, NDArray[Any]] = {}
     texts: dict[str, tuple[str, ...]] = {}
     arrays: dict[str, pa.Array] = {}
@@ -168,8 +170,11 @@ def slice_decoded_rows(
         if values.array is not None:
             arrays[name] = values.array.slice(start, stop - start)
         if values.texts is not None:
-            codes = dict.fromkeys(values.flat[start:stop].tolist())
+            row_codes = values.flat[start:stop].tolist()
+            codes = dict.fromkeys(row_codes)
             texts[name] = tuple(values.texts[code] for code in codes)
+            if name not in arrays and len(codes) > 1:
+                arrays[name] = pa.array([values.texts[code] for code in row_codes], pa.string())
             continue
         if values.array is not None:
             continue
@@ -200,8 +205,18 @@ def join_decoded_rows(parts: list[EpisodeRows]) -> EpisodeRows:
         name: tuple(dict.fromkeys(text for part in parts for text in part.texts[name]))
         for name in parts[0].texts
     }
-    arrays = {name: pa.concat_arrays([part.arrays[name] for part in parts]) for name in parts[0].arrays}
+    # A text may change between two blocks alone.
+    changing = (name for name, of_name in texts.items() if len(of_name) > 1)
+    names = dict.fromkeys((*(name for part in parts for name in part.arrays), *changing))
+    arrays = {name: pa.concat_arrays([_array_of_part(part, name) for part in parts]) for name in names}
     return EpisodeRows(sum(part.count for part in parts), numbers, texts, tuple(warnings), arrays=arrays)
+
+
+def _array_of_part(part: EpisodeRows, name: str) -> pa.Array:
+    """The column of texts of a part; one whose text is the same in all rows has no array."""
+    import pyarrow as pa
+
+    return part.arrays[name] if name in part.arrays else pa.array(part.texts[name] * part.count, pa.string())
 
 
 def in_order(rows: EpisodeRows, warnings: list[str]) -> EpisodeRows:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -20,13 +19,20 @@ from ares.formats import (
     INFO_PATH,
     META_FOLDER,
     MODALITY_PATH,
-    SUBTASKS_PATH,
-    is_subtask_column,
 )
 from ares.input import open_parquet
 from ares.io import FolderEntries, absolute_path, list_folder, parse_path, walk_folders
-from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFinding, SourceOptions, failing_item
-from ingest.lerobot.consistency import (
+from ares_ingest.base import (
+    FolderClaim,
+    FolderIngester,
+    Item,
+    Source,
+    SourceFinding,
+    SourceOptions,
+    failing_item,
+    stamp_labels,
+)
+from ares_ingest.lerobot.consistency import (
     VideoContradictions,
     check_dataset,
     check_episode_list,
@@ -35,36 +41,34 @@ from ingest.lerobot.consistency import (
     find_video_contradictions,
     list_files,
 )
-from ingest.lerobot.episode import (
+from ares_ingest.lerobot.episode import (
     FORMAT,
     LeRobotDataset,
     find_no_rows_error,
     load_episode,
     load_unlisted_episode,
+    stamp_list_entry,
 )
-from ingest.lerobot.episode_list import (
+from ares_ingest.lerobot.episode_list import (
     EpisodeListSurvey,
-    list_episode_list_files,
     read_episode_list,
     survey_episode_list,
 )
-from ingest.lerobot.feature_map import LeRobotFeatureMap, map_features
-from ingest.lerobot.file_contents import (
-    DATA_SUFFIX,
+from ares_ingest.lerobot.feature_map import LeRobotFeatureMap, map_features
+from ares_ingest.lerobot.file_contents import (
     episodes_without_rows,
     find_unlisted_episodes,
     measure_rate_of_files,
 )
-from ingest.lerobot.language import LISTED_SUBTASKS
-from ingest.lerobot.metadata import (
+from ares_ingest.lerobot.metadata import (
     LeRobotInfo,
     parse_count,
     read_info,
     read_optional_json,
     read_subtask_texts,
+    read_task_texts,
 )
-from ingest.lerobot.rows import file_state_or_none
-from ingest.signals import resolve_rate
+from ares_ingest.signals import resolve_rate
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,12 +135,11 @@ def _open_dataset(folder: Path, name: str, options: SourceOptions) -> Source:
         check_metadata=functools.partial(_check_metadata, dataset),
         rate_hz=rate_hz,
         cameras=tuple(camera.name for camera in (*feature_map.video_cameras, *feature_map.image_cameras)),
-        segments_stamp=_stamp_segments(dataset),
     )
 
 
 def _check_metadata(dataset: LeRobotDataset) -> Iterator[SourceFinding]:
-    from ingest.lerobot.trainer_checks import check_trainer_metadata
+    from ares_ingest.lerobot.trainer_checks import check_trainer_metadata
 
     return check_trainer_metadata(dataset)
 
@@ -149,7 +152,7 @@ def _map_features(info: LeRobotInfo, warnings: list[str]) -> tuple[LeRobotFeatur
     except SourceError as error:
         warnings.append(f"{error.reason}, its names are not used")
         modality = None
-    has_subtasks = _lists_subtasks(info, warnings)
+    has_subtasks = bool(_read_subtasks(info, warnings))
     feature_map, feature_warnings = map_features(
         info.features, schema, modality or {}, has_subtasks=has_subtasks
     )
@@ -160,43 +163,13 @@ def _map_features(info: LeRobotInfo, warnings: list[str]) -> tuple[LeRobotFeatur
     return feature_map, has_data
 
 
-def _stamp_segments(dataset: LeRobotDataset) -> str:
-    """Changes with the sizes of the files that hold texts of spans; "" where no column holds any."""
-    feature_map, info = dataset.feature_map, dataset.info
-    texts = filter(is_subtask_column, feature_map.text_columns)
-    lists = list_episode_list_files(info)
-    paths: list[str] = []
-    if feature_map.language_columns or feature_map.subtask_columns or any(texts):
-        paths = [*dataset.evidence.data_files, f"{info.root}/{SUBTASKS_PATH}"]
-    if any(name.endswith(LISTED_SUBTASKS) for name in _column_names(lists)):
-        paths += map(str, lists)
-    if not paths:
-        return ""
-    states = [(path.removeprefix(info.root), file_state_or_none(path)) for path in paths]
-    sizes = [(path, state.size) for path, state in states if state is not None]
-    return hashlib.blake2b(repr(sizes).encode(), digest_size=8).hexdigest()
-
-
-def _column_names(lists: Sequence[Path]) -> list[str]:
-    """Names of the columns of the first list of episodes, where it is a table."""
-    import pyarrow as pa
-
-    if not lists or lists[0].suffix != DATA_SUFFIX:
-        return []
+def _read_subtasks(info: LeRobotInfo, warnings: list[str]) -> Mapping[int, str]:
+    """The subtasks that the dataset lists; none, and a warning, where the list cannot be read."""
     try:
-        with open_parquet(str(lists[0])) as file:
-            return list(file.schema_arrow.names)
-    except (pa.ArrowException, OSError, SourceError):
-        return []
-
-
-def _lists_subtasks(info: LeRobotInfo, warnings: list[str]) -> bool:
-    """Whether the dataset lists its subtasks; with a warning where the list cannot be read."""
-    try:
-        return bool(read_subtask_texts(info.root, info.opened_at))
+        return read_subtask_texts(info.root, info.opened_at)
     except SourceError as error:
         warnings.append(f"{error.reason}, its texts are not used")
-        return False
+        return {}
 
 
 def _first_schema(info: LeRobotInfo) -> tuple[pa.Schema | None, bool]:
@@ -255,6 +228,10 @@ def _episode_items(
 ) -> Iterator[Item]:
     """Yield one item for each listed episode; a broken line, or no row, makes an item whose load raises."""
     empty = episodes_without_rows(dataset.info, dataset.evidence, listed)
+    tasks = read_task_texts(dataset.info.root)
+    others = bool(dataset.feature_map.annotation_columns or dataset.feature_map.subtask_columns)
+    sure_tasks = frozenset[str]() if others else frozenset(tasks.values())
+    tasks_stamp = stamp_labels(tasks, _read_subtasks(dataset.info, []))
     for number, (location, row) in enumerate(read_episode_list(dataset.info), start=1):
         if not isinstance(row, SourceError) and parse_count(row.get("episode_index")) is None:
             row = SourceError("metadata has no episode_index", f"{location}: {row.get('episode_index')!r}")
@@ -268,7 +245,8 @@ def _episode_items(
             yield failing_item(identity, where, error)
             continue
         load = functools.partial(load_episode, dataset, row, contradictions.of_episode(index))
-        yield Item(episode_id=identity, location=where, load=load, key=str(index))
+        stamp = stamp_list_entry(row, sure_tasks, tasks_stamp)
+        yield Item(episode_id=identity, location=where, load=load, key=str(index), label_stamp=stamp)
 
 
 def _unlisted_items(

@@ -21,23 +21,23 @@ from ares.errors import SourceError
 from ares.formats import EPISODE_STATS_PATH, INDEX_DTYPES, INFO_PATH, META_FOLDER, MODALITY_PATH, STATS_PATH
 from ares.input import check_parquet_read, open_parquet
 from ares.io import parse_path
-from ingest.base import SourceFinding
-from ingest.lerobot.episode_list import list_episode_list_files, read_episode_list
-from ingest.lerobot.feature_map import find_wrong_modality_parts
-from ingest.lerobot.metadata import (
+from ares_ingest.base import SourceFinding
+from ares_ingest.lerobot.episode_list import list_episode_list_files, read_episode_list
+from ares_ingest.lerobot.metadata import (
     parse_count,
     read_json_lines,
     read_optional_json,
     read_table,
     read_task_texts,
 )
-from ingest.lerobot.rows import decode_table
+from ares_ingest.lerobot.modality import find_wrong_modality_parts
+from ares_ingest.lerobot.rows import decode_table
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ingest.lerobot.episode import LeRobotDataset
+    from ares_ingest.lerobot.episode import LeRobotDataset
 
 # Statistics agree within this share of the deviation or of the range of the rows.
 _TOLERANCE = 0.02

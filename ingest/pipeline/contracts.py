@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ingest.base import Source
-from ingest.pipeline.find import describe_source
+from ares_ingest.base import Source
+from ares_ingest.pipeline.find import describe_source
 
 if TYPE_CHECKING:
     from ares.contract import StoredContracts
@@ -24,8 +24,7 @@ def infer_and_store_contracts(
 ) -> None:
     """Infer the contracts of a sample, and store them with what the spec states.
 
-    Contracts of other dimensions that are stored already stay. Without a spec, what an earlier one stated stays, of the
-    robot too.
+    Contracts of other dimensions that are stored already stay. Without a spec, what an earlier one stated stays.
 
     Args:
         stores: Where the episodes are.
@@ -39,19 +38,16 @@ def infer_and_store_contracts(
     stored = read_stored_contracts(stores, source)
     facts = describe_source(source, stored.source)
     has_new_facts = bool(stored.contracts) and facts != stored.source
-    if not (sample or source.contract or source.kinematics or source.stated or has_new_facts):
+    if not (sample or source.contract or source.stated or has_new_facts):
         return
     inferred = infer_contracts(stores, source.dataset, sample)
     layouts = {(contract.state_names, contract.action_names) for contract in inferred}
     kept = [c for c in stored.contracts if (c.state_names, c.action_names) not in layouts]
     stated = source.contract or stored.stated
-    kinematics = source.kinematics or stored.kinematics
     earlier = {} if reads_all else stored.warnings
     warnings = dict(Counter(earlier) + Counter(reasons)) if sample else stored.warnings
     spec_hash = source.stated or stored.spec_hash
-    is_read = reads_all or stored == StoredContracts()
-    stamp = source.segments_stamp if is_read else stored.segments_stamp
-    new = StoredContracts((*inferred, *kept), stated, kinematics, warnings, spec_hash, stamp, facts)
+    new = StoredContracts((*inferred, *kept), stated, warnings, spec_hash, facts)
     write_contracts(stores.annotations, DatasetKey(source.format, source.dataset, source.version), new)
 
 
@@ -63,16 +59,5 @@ def read_stored_contracts(stores: Stores, source: Source) -> StoredContracts:
 
 
 def must_read_again(source: Source, stored: StoredContracts) -> bool:
-    """Whether stored episodes are to be read again.
-
-    They are where a spec or an option states what they were not read by, or where what their source says of spans has
-    changed since, and they are read by the same spec.
-    """
-    if source.stated and source.stated != stored.spec_hash:
-        return True
-    return source.segments_stamp != stored.segments_stamp and source.stated == stored.spec_hash
-
-
-def leaves_segments_unread(source: Source, stored: StoredContracts) -> bool:
-    """Whether spans may have changed, and the spec of the first ingestion is not given: all else would change too."""
-    return source.segments_stamp != stored.segments_stamp and not source.stated and bool(stored.spec_hash)
+    """Whether all stored episodes are read again: a spec or an option states what they were not read by."""
+    return bool(source.stated) and source.stated != stored.spec_hash

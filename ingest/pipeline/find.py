@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, cast
@@ -26,8 +26,8 @@ from ares.jobs import (
     Report,
 )
 from ares.store import quote_literal
-from ingest.base import GuardedItems, Item, Source, guard_item_loading, known_error
-from ingest.discovery import (
+from ares_ingest.base import Item, Source, known_error
+from ares_ingest.discovery import (
     DiscoveredData,
     OpenedDataset,
     StoredDataset,
@@ -35,8 +35,9 @@ from ingest.discovery import (
     make_ingest_plan,
     stored_datasets,
 )
-from ingest.pipeline.plan import read_identity, read_stored_identities, stored_ids
-from ingest.pipeline.read import (
+from ares_ingest.guarded_loading import GuardedItems, guard_item_loading
+from ares_ingest.pipeline.plan import read_identity, read_stored_identities, stored_ids
+from ares_ingest.pipeline.read import (
     FirstRecordSummary,
     RecordIdentity,
     make_record_limits,
@@ -63,6 +64,13 @@ _LISTED_ITEMS = 200
 _SUFFIX_DIGITS = 6
 # Records of a dataset that a dry run reads; of the others it tells what their listing knows.
 _TRIED_RECORDS = 16
+_RECORDS_GONE = "episodes stay stored whose records are no longer in the source"
+DATASETS_GONE = "episodes stay stored whose dataset is no longer below the path"
+# Files by whose name a folder may say what its licence is; beside `features.json` of TensorFlow Datasets it
+# may lie in the folder above.
+_STATING_FILES = re.compile(
+    r"(licen[sc]e|copying|readme|features\.json|.*info\.json|dataset_description\.json).*", re.IGNORECASE
+)
 
 
 @dataclass(slots=True)
@@ -77,12 +85,10 @@ class DatasetNamer:
     Attributes:
         stores: The workspace, or None where there is none yet.
         stored: Its datasets.
-        reasons: Why a dataset got a suffix, by its name.
     """
 
     stores: Stores | None
     stored: Sequence[StoredDataset]
-    reasons: dict[str, str] = field(default_factory=dict)
 
     def name_all(self, datasets: Iterable[OpenedDataset]) -> None:
         """Reopen the datasets that need another name."""
@@ -129,12 +135,14 @@ class DatasetNamer:
         for opened in rivals:
             is_same = self._equals_stored(opened) if known else opened is owner or _are_equal(owner, opened)
             names[id(opened)] = identity[1] if is_same else f"{identity[1]}-{suffixes[id(opened)]}"
-            if not is_same:
-                self.reasons[names[id(opened)]] = (
-                    f"named so because other data have the name {identity[1]}; --dataset NAME chooses another name"
-                )
         for opened in rivals:  # at the end, as comparing used up their items
-            _rename_dataset(opened, names[id(opened)])
+            name = names[id(opened)]
+            _rename_dataset(opened, name)
+            if name != identity[1]:
+                says = f"other data have the name {identity[1]}: stored as {name}; --dataset NAME names it otherwise"
+                opened.sources = [
+                    replace(source, warnings=(says, *source.warnings)) for source in opened.sources
+                ]
 
     def _equals_stored(self, opened: OpenedDataset) -> bool:
         """Whether a dataset is a copy of the stored one of its name; also where no record of it can be read."""
@@ -177,7 +185,7 @@ def _first_items(opened: OpenedDataset, count: int) -> list[Item]:
 def _read_identities(opened: OpenedDataset, items: Sequence[Item]) -> list[RecordIdentity | None]:
     """Identities of records, None for one that cannot be read; fragile files are read by another process."""
     folder = opened.sources[0].folder if opened.sources else ""
-    guarded = (guard_item_loading(item, opened.format, folder, opened.options.follow_links) for item in items)
+    guarded = (guard_item_loading(item, opened.format, folder) for item in items)
     loads = [partial(read_identity, item.load) for item in guarded]
     if not any(source.fragile for source in opened.sources):
         results: Sequence[object] = read_records(loads)
@@ -257,7 +265,7 @@ def find_datasets(stores: Stores | None, request: IngestRequest, *, sample: bool
         request: The paths, and what the user says of the datasets there.
         sample: Whether the first records of each dataset are tried, for what only they tell, and for what fails.
 
-    Raises RequestError, SourceError and PluginError as `ingest.discovery.discover`.
+    Raises RequestError, SourceError and PluginError as `ares_ingest.discovery.discover`.
     """
     stored = stored_datasets(stores) if stores else ()
     discovery = discover(request, stored)
@@ -265,14 +273,6 @@ def find_datasets(stores: Stores | None, request: IngestRequest, *, sample: bool
     namer.name_all(discovery.datasets)
     plan = make_ingest_plan(discovery.trees, discovery.datasets, discovery.skipped)
     plan = replace(plan, limit=request.limit)
-    if namer.reasons:
-        datasets = [
-            replace(dataset, not_understood=(namer.reasons[dataset.dataset], *dataset.not_understood))
-            if dataset.dataset in namer.reasons
-            else dataset
-            for dataset in plan.datasets
-        ]
-        plan = replace(plan, datasets=tuple(datasets))
     if sample:
         plan = replace(plan, datasets=_try_records(plan.datasets, discovery, request.media))
     return IngestSources(
@@ -320,6 +320,11 @@ def _open_summarisers(engine: LocalEngine, is_fragile: bool) -> Summarisers:
     )
 
 
+def _unread_of_first(results: Sequence[FirstRecordSummary | AresError]) -> tuple[str, ...]:
+    """What the source of the first record holds and was not read."""
+    return results[0].unread if results and isinstance(results[0], FirstRecordSummary) else ()
+
+
 def _with_tried_records(
     dataset: PlannedDataset, source: Source, readers: Summarisers, media: MediaMode
 ) -> PlannedDataset:
@@ -338,7 +343,14 @@ def _with_tried_records(
     if listed.error is not None:
         report.add_failure(listed.error, f"the rest of {dataset.dataset}")
     fields = report.fields()
-    dataset = replace(dataset, failures=fields["failures"], lost=fields["warnings"])
+    remarks = (*dataset.not_understood, *_unread_of_first(results))
+    dataset = replace(
+        dataset,
+        failures=fields["failures"],
+        lost=fields["warnings"],
+        not_understood=remarks,
+        tables=tuple(source.describe_tables()),
+    )
     if dataset.rate_hz is not None or not results:
         return dataset
     first = results[0]
@@ -382,15 +394,11 @@ def _summarise_items(
     """What records say, or their errors; the last ones are left out where all together take as long as one may."""
     started, results = time.monotonic(), list[FirstRecordSummary | AresError]()
     for item in items:
-        load = guard_item_loading(item, source.format, source.folder, source.follow_links).load
+        load = guard_item_loading(item, source.format, source.folder).load
         results += readers.map([load])
         if time.monotonic() - started >= input_budgets().record_seconds:
             break
     return results
-
-
-_RECORDS_GONE = "episodes stay stored whose records are no longer in the source"
-DATASETS_GONE = "episodes stay stored whose dataset is no longer below the path"
 
 
 def warn_of_missing_records(
@@ -450,13 +458,6 @@ def _lies_at(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-# Files by whose name a folder may say what its licence is; beside `features.json` of TensorFlow Datasets it
-# may lie in the folder above.
-_STATING_FILES = re.compile(
-    r"(licen[sc]e|copying|readme|features\.json|.*info\.json|dataset_description\.json).*", re.IGNORECASE
-)
-
-
 def describe_source(source: Source, earlier: Mapping[str, Json]) -> dict[str, Json]:
     """Where a dataset lies, what it was read with, and what it states of licence and consent; for its document.
 
@@ -477,7 +478,7 @@ def describe_source(source: Source, earlier: Mapping[str, Json]) -> dict[str, Js
     entries = list_folder(parse_path(source.folder))
     may_state = "meta" in entries.folders or any(map(_STATING_FILES.fullmatch, entries.files))
     if spec or may_state or entries.error:  # a single file cannot be listed
-        from ingest.licences import read_stated_facts
+        from ares_ingest.licences import read_stated_facts
 
         facts |= read_stated_facts(source.folder, cast("Mapping[str, Json]", spec or {}))
     return facts

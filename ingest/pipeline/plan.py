@@ -6,16 +6,17 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from ares.curation import SplitRow, keep_brought_rows
 from ares.episode import Record
-from ares.errors import AresError, SourceError
+from ares.errors import AresError, RequestError, SourceError
 from ares.input import parse_json, read_input
 from ares.io import parse_path
 from ares.media import compute_file_stamp
 from ares.store import TrustedFilter, ids_filter, quote_literal
-from ingest.base import Item, Source
-from ingest.pipeline.read import (
+from ares_ingest.base import Item, Source
+from ares_ingest.pipeline.read import (
     CheckedBatch,
     KnownRecord,
     LoadFunction,
@@ -25,7 +26,10 @@ from ingest.pipeline.read import (
 )
 
 if TYPE_CHECKING:
-    from ares.store import Stores
+    from ares.store import AnnotationStore, Stores
+
+
+T = TypeVar("T")
 
 
 class ItemAction(Enum):
@@ -86,9 +90,9 @@ def _stamp_or_empty(path: str) -> str:
         return ""
 
 
-# The table of an export of ARES, which lies at most so many folders above a dataset in it; and why an episode of one
+# Tables of an export of ARES, which lie at most so many folders above a dataset in it; and why an episode of one
 # is not stored again.
-_EXPORT_TABLE, _FOLDERS_ABOVE = "manifest.episodes.jsonl", 3
+_EXPORT_TABLE, _SPLIT_TABLE, _FOLDERS_ABOVE = "manifest.episodes.jsonl", "manifest.split.jsonl", 3
 EXPORTED_REASON = (
     "not stored again: the workspace has the episode that this is an export of, with all its labels"
 )
@@ -99,16 +103,30 @@ def read_exported_ids(folder: str) -> dict[str, str]:
 
     Raises SourceError for a table that cannot be read.
     """
+    pairs = _read_export_table(folder, _EXPORT_TABLE, lambda row: (row["content_hash"], row["episode_id"]))
+    return {content: episode_id for content, episode_id in pairs if content}
+
+
+def keep_exported_split(log: AnnotationStore, folder: str) -> None:
+    """Store the split that an export brings, where a folder is one or lies in one: sides stay as they are.
+
+    Raises SourceError for a table that cannot be read.
+    """
+    if rows := _read_export_table(folder, _SPLIT_TABLE, SplitRow.from_json):
+        keep_brought_rows(log, rows)
+
+
+def _read_export_table(folder: str, name: str, parse: Callable[[Any], T]) -> list[T]:
+    """The rows of a table of the export that a folder is or lies in; none of another folder."""
     path = parse_path(folder)
-    tables = (parent / _EXPORT_TABLE for parent in (path, *list(path.parents)[:_FOLDERS_ABOVE]))
+    tables = (parent / name for parent in (path, *list(path.parents)[:_FOLDERS_ABOVE]))
     table = next((table for table in tables if folder and table.is_file()), None)
     if table is None:
-        return {}
+        return []
     try:
         lines = read_input(str(table)).decode().splitlines()
-        rows = [parse_json(line, str(table)) for line in lines]
-        return {row["content_hash"]: row["episode_id"] for row in rows if row["content_hash"]}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return [parse(parse_json(line, str(table))) for line in lines]
+    except (OSError, ValueError, KeyError, TypeError, RequestError) as error:
         raise SourceError("the table of an export cannot be read", f"{table}: {error!r}") from None
 
 

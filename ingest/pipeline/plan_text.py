@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ares.console import count_of
 from ares.jobs import IngestPlan, PlannedDataset
-from ingest.discovery import unread_file_lines
+from ares_ingest.discovery import unread_file_lines
 
 _SHOWN_DATASETS = 40
 _SHOWN_KINDS = 8
@@ -16,7 +16,7 @@ def format_ingest_plan(plan: IngestPlan) -> Iterator[str]:
     """One line for each dataset, then the files by use, and the first of those that are not read."""
     for dataset in plan.datasets[:_SHOWN_DATASETS]:
         yield _dataset_line(dataset)
-        yield from (f"    {remark}" for remark in dataset.not_understood)
+        yield from (f"    {line}" for line in (*dataset.tables, *dataset.not_understood))
         if dataset.error:
             yield f"    cannot be opened: {dataset.error}"
         for failure in dataset.failures:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ares.annotation import Annotation, Column, Producer
+from ares.annotation import OUTCOME_COLUMNS, Annotation, Column, Producer
 from ares.checks import (
     QualityFinding,
     check_record,
@@ -22,7 +22,7 @@ from ares.checks import (
     missing_cameras,
 )
 from ares.clock import compute_measured_clock_fields
-from ares.episode import MISSING_CAMERAS, Camera, Episode, Json, Record
+from ares.episode import INTERVENTION_SHARE, MISSING_CAMERAS, Camera, Episode, Json, NotRead, Record
 from ares.errors import AresError, SourceError, StoreError
 from ares.input import input_budgets, limited_memory
 from ares.io import describe_os_error, is_url
@@ -33,11 +33,16 @@ from ares.registry import ingesters, plugin_fault
 from ares.store import (
     EpisodeTableRows,
     annotation_to_row,
+    arrow_type,
     records_to_table_rows,
 )
-from ingest.base import Item
-from ingest.files import add_unread
-from ingest.pipeline.source_segments import AnnotationTexts, EncodedSegments, encode_source_segments
+from ares_ingest.base import Item
+from ares_ingest.files import add_unread
+from ares_ingest.interventions import add_interventions
+from ares_ingest.mapping import add_signal_types
+from ares_ingest.outcomes import read_outcome
+from ares_ingest.pipeline.source_segments import AnnotationTexts, EncodedSegments, encode_source_segments
+from ares_ingest.pipeline.unread import account_for_unread
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,9 +78,12 @@ def add_media_copying(item: Item, media: MediaMode, workspace: Path) -> Item:
     """The item; with media "copy", loading it also copies its cameras; with "none", it leaves them out."""
     if media == "reference":
         return item
-    if media == "none":
-        return replace(item, load=partial(load_without_cameras, item.load))
-    return replace(item, load=partial(load_and_copy, item.load, str(workspace)))
+    return item.with_change(drop_cameras if media == "none" else partial(copy_cameras, workspace=workspace))
+
+
+def keep_label_stamp(record: Record, stamp: str) -> Record:
+    """The record with the stamp of what files beside it say."""
+    return replace(record, episode=replace(record.episode, label_stamp=stamp))
 
 
 class KnownRecord(NamedTuple):
@@ -135,31 +143,27 @@ def _refuse_young_files(paths: Sequence[str], settle_seconds: float) -> None:
             raise YoungFileError("written just now, left for the next run", f"{path}: {age:.0f} s ago")
 
 
-def load_without_cameras(load: Callable[[], Record]) -> Record:
-    """Read a record as one of states alone. Raises SourceError when it cannot be read."""
-    record = load()
+def drop_cameras(record: Record) -> Record:
+    """The record as one of states alone."""
     metadata = {name: value for name, value in record.episode.metadata.items() if name != MISSING_CAMERAS}
     return replace(record, episode=replace(record.episode, cameras=(), metadata=metadata))
 
 
-def load_and_copy(load: Callable[[], Record], workspace: str) -> Record:
-    """Read a record and copy its cameras into the workspace.
+def copy_cameras(record: Record, workspace: Path) -> Record:
+    """The record, whose cameras are copied into the workspace.
 
     Raises:
-        SourceError: It cannot be read.
         MediaError: One of its cameras cannot be copied.
         StoreError: The workspace is not on this machine, or its disk is full (DiskFull).
     """
     from ares.media import copy_camera_media
 
-    record = load()
-    folder = Path(workspace)
-    if not (folder / "workspace.json").is_file():
+    if not (workspace / "workspace.json").is_file():
         raise StoreError(
             "the workspace folder is not on the machine that reads",
             f"{workspace}: every worker needs it under this path",
         )
-    cameras = copy_camera_media(folder, record.episode.episode_id, record.episode.cameras)
+    cameras = copy_camera_media(workspace, record.episode.episode_id, record.episode.cameras)
     return replace(record, episode=replace(record.episode, cameras=cameras))
 
 
@@ -169,6 +173,12 @@ def count_copied_bytes(cameras: Sequence[Camera]) -> int:
     return sum(ref.byte_size for ref in refs if not ref.uri.startswith("/") and "://" not in ref.uri)
 
 
+_STATED_COLUMNS = (
+    *OUTCOME_COLUMNS,
+    Column(
+        name=INTERVENTION_SHARE, type="float64", meaning="share of the steps at which a person intervened"
+    ),
+)
 CHECKER = Producer(
     annotator="quality",
     version="3",
@@ -184,6 +194,7 @@ CHECKER = Producer(
             type="bool",
             meaning="whether all that its source promises could be read; empty where an earlier version read it",
         ),
+        *_STATED_COLUMNS,
     ),
 )
 
@@ -193,6 +204,12 @@ _CHECKER_ID = CHECKER.maker_id
 def quality_codes(findings: tuple[QualityFinding, ...]) -> list[str]:
     """Code and name of every check that has a finding, in the order of the codes: "A001 not-finite"."""
     return [f"{code} {find_check_code(code).name}" for code in sorted({finding.code for finding in findings})]
+
+
+def _stated_values(episode: Episode) -> dict[str, Json]:
+    """What the source says of the end of an episode and of interventions, by column."""
+    stated = (*read_outcome(episode), episode.metadata.get(INTERVENTION_SHARE))
+    return dict(zip((column.name for column in _STATED_COLUMNS), stated, strict=True))
 
 
 def make_findings_annotation(
@@ -216,6 +233,7 @@ def make_findings_annotation(
             "quality_findings": len(findings),
             "quality_codes": codes,
             COMPLETE: not describe_incomplete(episode),
+            **{name: part for name, part in _stated_values(episode).items() if part is not None},
         },
         revision=revision,
         maker_id=_CHECKER_ID,
@@ -253,11 +271,13 @@ class FirstRecordSummary(NamedTuple):
         rate_hz: Its recording rate.
         cameras: Names of its cameras.
         missing: Names of cameras that its source names and of which it has no pictures.
+        unread: What its source holds beside it and was not read, and what it lacks for that.
     """
 
     rate_hz: float
     cameras: tuple[str, ...]
     missing: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -285,7 +305,7 @@ class CheckedBatch:
 
 LoadFunction = Callable[[], Record | RecordIdentity]
 ReadResult = CheckedBatch | RecordIdentity | AresError
-# Run `read_records`; made by `ingest.pipeline.run`.
+# Run `read_records`; made by `ares_ingest.pipeline.run`.
 Readers = WorkerPool[LoadFunction, CheckedBatch | RecordIdentity]
 
 
@@ -323,11 +343,13 @@ def summarise_records(loads: Sequence[Callable[[], Record]]) -> list[FirstRecord
 
 def _summarise_record(load: Callable[[], Record]) -> FirstRecordSummary | AresError:
     try:
-        episode = load().episode
+        record = account_for_unread(load())
     except AresError as error:
         return error
+    episode = record.episode
     cameras = tuple(camera.name for camera in episode.cameras)
-    return FirstRecordSummary(episode.rate_hz, cameras, missing_cameras(episode))
+    unread = tuple(warning for warning in record.warnings if isinstance(warning, NotRead))
+    return FirstRecordSummary(episode.rate_hz, cameras, missing_cameras(episode), unread)
 
 
 def _load_finished_record(load: LoadFunction) -> Record | RecordIdentity | AresError:
@@ -345,19 +367,21 @@ def _load_finished_record(load: LoadFunction) -> Record | RecordIdentity | AresE
 
 def _finish_record(record: Record) -> Record:
     """The record with its clock settled, its files stamped and its metadata finite; the episode is copied once."""
+    record = add_signal_types(account_for_unread(record))
     fields, warnings = compute_measured_clock_fields(record)
     episode = record.episode
     metadata = replace_non_finite_metadata(episode.metadata)
     if metadata is not episode.metadata:
         fields, warnings = {**fields, "metadata": metadata}, (*warnings, NOT_FINITE)
     fields |= make_file_stamp_fields(episode.source, fields.get("cameras", episode.cameras))
-    return Record(
+    finished = Record(
         episode=replace(episode, **fields),
         trajectory=record.trajectory,
         warnings=(*record.warnings, *warnings),
         segments=record.segments,
         revision=record.revision,
     )
+    return add_interventions(finished)
 
 
 def _record_label(record: object) -> str:
@@ -385,7 +409,8 @@ def _encode_checked_batch(records: Sequence[Record]) -> CheckedBatch:
     created = utc_now()
     rows = records_to_table_rows(records)
     reasons = ["; ".join(describe_incomplete(record.episode)) for record in records]
-    rows = replace(rows, episodes=_append_findings(rows.episodes, findings, reasons))
+    episodes = _append_findings(rows.episodes, findings, reasons)
+    rows = replace(rows, episodes=_append_stated(episodes, [record.episode for record in records]))
     encoded = [
         encode_source_segments(record, created) if record.segments else EncodedSegments()
         for record in records
@@ -427,11 +452,21 @@ def _append_findings(
 ) -> pa.RecordBatch:
     import pyarrow as pa
 
-    count, codes, complete = CHECKER.columns
+    count, codes, complete = CHECKER.columns[:3]
     rows = rows.append_column(count.name, pa.array(list(map(len, findings)), pa.int64()))
     listed = pa.array([quality_codes(part) for part in findings], pa.list_(pa.string()))
     rows = rows.append_column(codes.name, listed)
     return rows.append_column(complete.name, pa.array([not reason for reason in incomplete], pa.bool_()))
+
+
+def _append_stated(rows: pa.RecordBatch, episodes: Sequence[Episode]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    values = [_stated_values(episode) for episode in episodes]
+    for column in _STATED_COLUMNS:
+        array = pa.array([value[column.name] for value in values], arrow_type(column.type))
+        rows = rows.append_column(column.name, array)
+    return rows
 
 
 def _count_warnings(

@@ -9,21 +9,22 @@ from ares.io import is_url
 from ares.jobs import ACCEPTED_FAILURES, COMPLETE, FAILURES, INCOMPLETE_WORK
 from ares.media import has_file_changed
 from ares.store import ids_filter
-from ingest.base import Item
-from ingest.pipeline.read import KnownRecord
+from ares_ingest.base import Item
+from ares_ingest.pipeline.read import KnownRecord
 
 if TYPE_CHECKING:
     from ares.store import Stores
 
 
-STILL_INCOMPLETE, FILES_CHANGED, CAMERA_CAME = (
+STILL_INCOMPLETE, FILES_CHANGED, CAMERA_CAME, LABELS_CHANGED = (
     "read again, since it was incomplete",
     "read again, since a file of it has changed",
     "read again, since it has another camera by now",
+    "read again, since a file beside it says something else of it",
 )
-READ_AGAIN = (STILL_INCOMPLETE, FILES_CHANGED, CAMERA_CAME)
+READ_AGAIN = (STILL_INCOMPLETE, FILES_CHANGED, CAMERA_CAME, LABELS_CHANGED)
 _COLUMNS = ("episode_id", "source", "cameras", "content_hash")
-_LATER_COLUMNS = ("source_stamp", "camera_stamps", COMPLETE)
+_LATER_COLUMNS = ("source_stamp", "camera_stamps", "label_stamp", COMPLETE)
 
 
 class ReasonToRead(NamedTuple):
@@ -76,6 +77,10 @@ class StoredEpisodeReader:
         cameras = row["cameras"] or []
         if item.videos.keys() - {camera["name"] for camera in cameras}:
             return CAMERA_CAME
+        # An earlier version kept no stamp: only where content is compared is such an episode read for its labels.
+        stamp = row.get("label_stamp") or ("" if self._by_content else row.get("label_stamp"))
+        if None not in (stamp, item.label_stamp) and stamp != item.label_stamp:
+            return LABELS_CHANGED
         files = {(row["source"], row.get("source_stamp") or "")}
         uris = (camera["uri"] for camera in cameras)
         files.update(zip(uris, row.get("camera_stamps") or (), strict=False))

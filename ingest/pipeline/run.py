@@ -33,22 +33,34 @@ from ares.jobs import (
     run_pipeline,
 )
 from ares.process_tuning import tuned_garbage_collector
-from ares.store import reset_applied_actions
-from ingest.base import GuardedItems, Source
-from ingest.pipeline.contracts import infer_and_store_contracts
-from ingest.pipeline.find import DATASETS_GONE, IngestSources, warn_of_missing_datasets
-from ingest.pipeline.plan import ItemAction, ItemOutcome, read_stored_identities
-from ingest.pipeline.plan_text import format_ingest_plan
-from ingest.pipeline.read import Readers, make_record_limits, read_records, start_record_reader
-from ingest.pipeline.revisit import READ_AGAIN
-from ingest.pipeline.source_items import CORRECTED, SourceItemPlanner
-from ingest.pipeline.write import CheckAnnotationLog, RecordWriter, check_unchecked_episodes
+from ares.store import PURGED_REASON, reset_applied_actions
+from ares_ingest.base import Source
+from ares_ingest.guarded_loading import GuardedItems
+from ares_ingest.pipeline.contracts import infer_and_store_contracts
+from ares_ingest.pipeline.find import DATASETS_GONE, IngestSources, warn_of_missing_datasets
+from ares_ingest.pipeline.plan import ItemAction, ItemOutcome, read_stored_identities
+from ares_ingest.pipeline.plan_text import format_ingest_plan
+from ares_ingest.pipeline.read import Readers, make_record_limits, read_records, start_record_reader
+from ares_ingest.pipeline.revisit import READ_AGAIN
+from ares_ingest.pipeline.source_items import CORRECTED, SourceItemPlanner
+from ares_ingest.pipeline.write import CheckAnnotationLog, RecordWriter, check_unchecked_episodes
 
 if TYPE_CHECKING:
     from ares.store import Stores
 
 
 T = TypeVar("T")
+# A reader's batch takes about this long: all readers have work until the end, yet there are few messages.
+_SECONDS_PER_BATCH = 0.2
+_MAX_BATCH_SIZE = 512
+_BATCHES_PER_SINK = 4
+# Worker processes are worth their start only for jobs longer than this; a fragile source always gets them.
+_IN_PROCESS_SECONDS = 0.25
+# So many items take longer in any case: the processes start at once.
+_MIN_ITEMS_TO_START_EARLY = 1_024
+_MAX_READERS = 16
+# Encoding the images of a record takes so many times as long as reading it.
+_COPY_FACTOR = 12
 
 
 class GrowingBatcher:
@@ -77,12 +89,6 @@ class GrowingBatcher:
             fitting_size = int(self._target_seconds * items / max(seconds, 1e-9))
             with self._lock:
                 self._size = max(1, min(fitting_size, 2 * self._size, self._max_size))
-
-
-# A reader's batch takes about this long: all readers have work until the end, yet there are few messages.
-_SECONDS_PER_BATCH = 0.2
-_MAX_BATCH_SIZE = 512
-_BATCHES_PER_SINK = 4
 
 
 def ingest_source(
@@ -137,15 +143,6 @@ def _read_batches(
         stored = read_stored_identities(stores, compared)
         for outcome, result in zip(unread, results, strict=True):
             outcome.set_read(result, stored.get(outcome.item.episode_id))
-
-
-# Worker processes are worth their start only for jobs longer than this; a fragile source always gets them.
-_IN_PROCESS_SECONDS = 0.25
-# So many items take longer in any case: the processes start at once.
-_MIN_ITEMS_TO_START_EARLY = 1_024
-_MAX_READERS = 16
-# Encoding the images of a record takes so many times as long as reading it.
-_COPY_FACTOR = 12
 
 
 @dataclass(slots=True)
@@ -221,6 +218,7 @@ def _ingest_and_infer(
             "declared": source.total,
             "listed": counts.planned - planned,
             "failed": counts.failed - failed,
+            "purged": _count_warnings(counts, before).get(PURGED_REASON, 0),
         }
         key = "/".join((source.format, source.dataset, source.version))
         stores.annotations.put_documents(COVERAGE, {key: document})
@@ -255,7 +253,6 @@ def ingest_sources(
 
     Raises:
         RequestError: Media cannot be copied into this workspace.
-        SourceError: An item failed and the request is strict.
         DiskFull: The disk has no room for more copies; what is written stays.
     """
     if request.media == "copy" and stores.is_remote:
@@ -268,11 +265,11 @@ def ingest_sources(
         _prepare_workspace(stores, discovery, quiet)
         check_log, ingested = CheckAnnotationLog(stores), stores.tables.episodes.next_time()
         known_duplicates = stores.tables.episodes.count_duplicates()
-        accepted = _count_unopened(stores, report.counts, discovery, request.strict)
+        accepted = _count_unopened(stores, report.counts, discovery)
         report.plan = replace(report.plan, accepted=accepted)
         with tuned_garbage_collector():
             for source in sources:
-                writer = RecordWriter(stores, report.counts, check_log, ingested, request.strict)
+                writer = RecordWriter(stores, report.counts, check_log, ingested)
                 _ingest_and_infer(stores, source, readers, writer, request, quiet)
                 report.copied_bytes += writer.copied_bytes
                 report.incomplete += writer.incomplete
@@ -301,12 +298,10 @@ def _count_duplicates(stores: Stores, report: IngestCounts, known: int) -> None:
     report.duplicates = max(0, report.workspace_duplicates - known)
 
 
-def _count_unopened(
-    stores: Stores, counts: Report, discovery: IngestSources, strict: bool
-) -> tuple[str, ...]:
+def _count_unopened(stores: Stores, counts: Report, discovery: IngestSources) -> tuple[str, ...]:
     """Count each dataset that could not be opened as one failed item, and warn of those that are gone.
 
-    Returns the paths of those of which that is accepted. Raises the first error when strict.
+    Returns the paths of those of which that is accepted.
     """
     warn_of_missing_datasets(stores, discovery.stored, discovery.sources, discovery.paths, counts)
     log = FailureLog(stores.annotations, "ingest")
@@ -318,8 +313,6 @@ def _count_unopened(
         counts.add_warning(f"not tried: {fault}", "")
     accepted: list[str] = []
     for path, error in discovery.failed.items():
-        if strict:
-            raise error
         counts.add_planned(1)
         is_accepted = log.is_accepted(location_subject(path), error)
         counts.add_failure(error, path, is_accepted)

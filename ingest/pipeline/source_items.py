@@ -12,13 +12,15 @@ from ares.episode import Record
 from ares.errors import SourceError
 from ares.jobs import IngestRequest, Progress, Report
 from ares.store import RemovedIds
-from ingest.base import GuardedItems, Item, Source, guard_item_loading
-from ingest.pipeline.contracts import leaves_segments_unread, must_read_again, read_stored_contracts
-from ingest.pipeline.find import warn_of_missing_records
-from ingest.pipeline.plan import (
+from ares_ingest.base import Item, Source
+from ares_ingest.guarded_loading import GuardedItems, guard_item_loading
+from ares_ingest.pipeline.contracts import must_read_again, read_stored_contracts
+from ares_ingest.pipeline.find import warn_of_missing_records
+from ares_ingest.pipeline.plan import (
     EXPORTED_REASON,
     ItemAction,
     ItemOutcome,
+    keep_exported_split,
     plan_item,
     read_exported_ids,
     read_identity,
@@ -26,22 +28,20 @@ from ingest.pipeline.plan import (
     reject_duplicate_item,
     stored_ids,
 )
-from ingest.pipeline.read import (
+from ares_ingest.pipeline.read import (
     KnownRecord,
     Readers,
     RecordIdentity,
     add_media_copying,
+    keep_label_stamp,
     wait_for_files,
 )
-from ingest.pipeline.revisit import StoredEpisodeReader
+from ares_ingest.pipeline.revisit import StoredEpisodeReader
 
 if TYPE_CHECKING:
     from ares.store import Stores
 
 CORRECTED = "read again, since what is stated of the dataset has changed; ids, tags and rulings stay"
-_SEGMENTS_UNREAD = (
-    "its segments may have changed: they are read with the spec or options of its first ingestion"
-)
 _CHANGED_UNREAD = "changed or incomplete: they are read with the spec or options of their first ingestion"
 # Items that are looked at before the first of them is read.
 _MOST_PLANNED = 512
@@ -78,9 +78,6 @@ class SourceItemPlanner:
         self._stored_ids = stored_ids(stores, source)
         stored = read_stored_contracts(stores, source) if self._stored_ids else None
         self.corrects = stored is not None and must_read_again(source, stored)
-        self._leaves_segments = stored is not None and leaves_segments_unread(source, stored)
-        if self._leaves_segments:
-            counts.add_warning(_SEGMENTS_UNREAD, source.dataset)
         # Without the spec of the first ingestion they would be read otherwise than before.
         self._lacks_spec = stored is not None and bool(stored.spec_hash) and not source.stated
         self._format, self._dataset = source.format, source.dataset
@@ -89,6 +86,8 @@ class SourceItemPlanner:
         self._seen: set[str] = set()
         self._unmoved: bool | None = None
         self._exported_ids = read_exported_ids(source.folder)
+        # Once for the first record that the workspace does not have.
+        self._brings_split = bool(self._exported_ids)
         self._stored = StoredEpisodeReader(stores, by_content=request.verify)
 
     def plan(self, items: Iterator[Item]) -> Iterator[ItemOutcome]:
@@ -98,13 +97,15 @@ class SourceItemPlanner:
             self._counts.add_planned(len(batch))
             num_skipped = 0
             exported = self._find_exported(batch) if self._exported_ids else {}
+            if self._brings_split and not all(exported.values()):
+                keep_exported_split(self._stores.annotations, self._source.folder)
+                self._brings_split = False
             # A spec may give cameras other names, and leave some out.
             batch = [replace(item, videos={}) for item in batch] if self._source.stated else batch
             stored = [item for item in batch if item.episode_id in stored_ids]
             again = self._stored.find_reasons(stored) if stored and not self.corrects else {}
             if again and self._lacks_spec:
-                if not self._leaves_segments:
-                    self._counts.add_warning(_CHANGED_UNREAD, self._dataset, len(again))
+                self._counts.add_warning(_CHANGED_UNREAD, self._dataset, len(again))
                 again = {}
             for item in batch:
                 if reason := self._removed_ids.reason(item.episode_id) or exported.get(item.episode_id, ""):
@@ -140,10 +141,7 @@ class SourceItemPlanner:
 
     def _find_exported(self, items: Sequence[Item]) -> dict[str, str]:
         """Why each item is not read whose content the workspace has as the episode that it was exported from."""
-        guarded = [
-            guard_item_loading(item, self._format, self._dataset_folder, self._source.follow_links)
-            for item in items
-        ]
+        guarded = [guard_item_loading(item, self._format, self._dataset_folder) for item in items]
         identities = self._readers.map([partial(read_identity, item.load) for item in guarded])
         origins = {
             item.episode_id: self._exported_ids[identity.content_hash]
@@ -161,9 +159,11 @@ class SourceItemPlanner:
         self, item: Item, action: ItemAction, known: KnownRecord | None = None
     ) -> ItemOutcome | None:
         """The outcome to send to the readers; None when the item turns out to be stored already."""
-        item = guard_item_loading(item, self._format, self._dataset_folder, self._source.follow_links)
+        item = guard_item_loading(item, self._format, self._dataset_folder)
         if action in (ItemAction.READ, ItemAction.CORRECT):
             item = add_media_copying(item, self._request.media, self._folder)
+            if item.label_stamp:
+                item = item.with_change(partial(keep_label_stamp, stamp=item.label_stamp))
             return ItemOutcome(wait_for_files(item, self._request.settle_seconds), action, known=known)
         if action is ItemAction.REJECT_DUPLICATE:
             return reject_duplicate_item(item)

@@ -10,18 +10,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.annotation import SOURCE_PREFIX, WITHDRAWN, Annotation, Producer
-from ares.episode import Episode, Json, Record, SourceSegment
+from ares.episode import Episode, Json, NotRead, Record, SourceSegment
 from ares.errors import StoreError
 from ares.store import AnnotationRow, annotation_from_row, annotation_to_row, batched, keep_newest_annotations
 
 if TYPE_CHECKING:
     from ares.store import AnnotationStore
 
-NOT_A_TIME = "a segment of the source has no finite start or end, left out"
-REVERSED = "a segment of the source ends before it begins, left out"
-OUTSIDE = "a segment of the source lies outside the episode, left out"
+NOT_A_TIME = NotRead("a segment of the source has no finite start or end, left out")
+REVERSED = NotRead("a segment of the source ends before it begins, left out")
+OUTSIDE = NotRead("a segment of the source lies outside the episode, left out")
 CUT = "a segment of the source reaches beyond the episode, cut there"
-MANY = "a record has more than 200,000 segments, the rest left out"
+MANY = NotRead("a record has more than 200,000 segments, the rest left out")
 NOT_STORABLE = "a segment of the source cannot be stored, left out"
 
 # A style that is no short word of letters, digits and spaces, or one too many of a record, shares an annotator with
@@ -95,7 +95,7 @@ def encode_source_segments(record: Record, created: str) -> EncodedSegments:
             annotation = _to_annotation(record.episode, name, fitted, created, str(number or ""))
             rows.append(tuple(annotation_to_row(annotation)))
         except StoreError as error:
-            warnings[f"{NOT_STORABLE}: {error.reason}"] = None
+            warnings[NotRead(f"{NOT_STORABLE}: {error.reason}")] = None
         else:
             counts[address] = number + 1
     return EncodedSegments(tuple(rows), tuple(warnings))

@@ -26,10 +26,10 @@ from ares.store import (
     outdate_annotations,
     skip_applied,
 )
-from ingest.base import Item
-from ingest.pipeline.plan import IdentityConflict, ItemAction, ItemOutcome, read_stored_identities
-from ingest.pipeline.read import CHECKER, CheckedBatch, YoungFileError, make_findings_annotation
-from ingest.pipeline.source_segments import (
+from ares_ingest.base import Item
+from ares_ingest.pipeline.plan import IdentityConflict, ItemAction, ItemOutcome, read_stored_identities
+from ares_ingest.pipeline.read import CHECKER, CheckedBatch, YoungFileError, make_findings_annotation
+from ares_ingest.pipeline.source_segments import (
     ROWS_PER_APPEND,
     AnnotationTexts,
     find_changed_segments,
@@ -44,6 +44,12 @@ if TYPE_CHECKING:
 
 
 _BATCH_SIZE = 1_000
+# The tables are written once per this much: writes are few and large, yet a killed run loses little.
+_BYTES_PER_WRITE = 64 * 2**20
+_EPISODES_PER_WRITE = 20_000
+_SECONDS_PER_WRITE = 30.0
+# Episodes by which the meaning of the signals is inferred.
+_SAMPLED_EPISODES = 16
 
 
 class CheckAnnotationLog:
@@ -132,14 +138,6 @@ def _check_annotation(record: Record) -> Annotation:
     )
 
 
-# The tables are written once per this much: writes are few and large, yet a killed run loses little.
-_BYTES_PER_WRITE = 64 * 2**20
-_EPISODES_PER_WRITE = 20_000
-_SECONDS_PER_WRITE = 30.0
-# Episodes by which the meaning of the signals is inferred.
-_SAMPLED_EPISODES = 16
-
-
 @dataclass(slots=True)
 class RecordWriteBuffer:
     """What is written together.
@@ -179,7 +177,6 @@ class RecordWriter:
         counts: Where every item is counted.
         check_log: Where the annotations of the checks go.
         ingested: Time of the ingestion, see `EpisodeTable.next_time`.
-        strict: Whether the first failure is raised.
 
     Attributes:
         corrects: Whether all episodes come that are stored already, and are to be corrected.
@@ -187,7 +184,7 @@ class RecordWriter:
     """
 
     def __init__(
-        self, stores: Stores, counts: Report, check_log: CheckAnnotationLog, ingested: datetime, strict: bool
+        self, stores: Stores, counts: Report, check_log: CheckAnnotationLog, ingested: datetime
     ) -> None:
         self.counts = counts
         self.copied_bytes = 0
@@ -197,7 +194,6 @@ class RecordWriter:
         self._stores = stores
         self._check_log = check_log
         self._ingested = ingested
-        self._strict = strict
         self._failure_log = FailureLog(stores.annotations, "ingest")
         self._incomplete_log = FailureLog(stores.annotations, INCOMPLETE_WORK)
         self._buffer = RecordWriteBuffer()
@@ -206,7 +202,7 @@ class RecordWriter:
         self._pending_write: Future[None] | None = None
 
     def add(self, outcomes: Sequence[ItemOutcome]) -> None:
-        """Accept items that were read together. Raises the first failure when strict, and what a write raised."""
+        """Accept items that were read together. Raises what a write raised, and DiskFull."""
         buffer = self._buffer
         for outcome in outcomes:
             if isinstance(outcome.result, YoungFileError):
@@ -339,5 +335,5 @@ class RecordWriter:
             self._buffer.failures[item.episode_id] = error
         elif not item.episode_id:
             self._buffer.location_failures[item.location] = error
-        if self._strict or isinstance(error, DiskFull):
+        if isinstance(error, DiskFull):
             raise error

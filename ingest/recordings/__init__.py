@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ingest.recordings.source import mcap as mcap, rosbag as rosbag
+    from ares_ingest.recordings.source import mcap as mcap, rosbag as rosbag
 
 __getattr__ = lazy_exports(__name__)

@@ -12,9 +12,11 @@ from ares.console import count_of
 from ares.errors import SourceError
 from ares.media import TopicImages, message_times
 from ares.registry import did_you_mean
-from ingest.base import MISSING
-from ingest.recordings.topics import RecordedSpan, RecordingContents, SignalTrack
-from ingest.signals import resolve_rate
+from ares_ingest.base import MISSING
+from ares_ingest.recordings.recorded_spans import RecordedSpan
+from ares_ingest.recordings.signal_tracks import SignalTrack
+from ares_ingest.recordings.topics import RecordingContents
+from ares_ingest.signals import resolve_rate
 
 if TYPE_CHECKING:
     import numpy as np

@@ -31,10 +31,10 @@ from ares.media import (
     first_image_at,
     frozen_camera_flags,
 )
-from ingest.base import EpisodeEntry, make_episode
-from ingest.depth import add_depth
-from ingest.files import describe_camera, hash_media_files
-from ingest.recordings.clocks import (
+from ares_ingest.base import EpisodeEntry, make_episode
+from ares_ingest.depth import add_depth
+from ares_ingest.files import describe_camera, hash_media_files
+from ares_ingest.recordings.clocks import (
     RATE_TOLERANCE,
     StepClock,
     check_topic_times,
@@ -44,17 +44,11 @@ from ingest.recordings.clocks import (
     select_times_in_span,
     settle_topic_clocks,
 )
-from ingest.recordings.topics import (
-    NO_TOPICS,
-    SIGNAL_FIELDS,
-    RecordedSpan,
-    RecordingContents,
-    SignalTrack,
-    TopicsOfSpec,
-    build_signal_track,
-    read_recording_messages,
-)
-from ingest.source_words import distinct_texts
+from ares_ingest.recordings.recorded_spans import RecordedSpan
+from ares_ingest.recordings.signal_tracks import SIGNAL_FIELDS, SignalTrack, build_signal_track
+from ares_ingest.recordings.spec_topics import NO_TOPICS, TopicsOfSpec
+from ares_ingest.recordings.topics import RecordingContents, read_recording_messages
+from ares_ingest.source_words import distinct_texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +56,10 @@ if TYPE_CHECKING:
 
 
 def source_arrays(
-    contents: RecordingContents, tracks: Mapping[str, Mapping[str, SignalTrack]], steps_topic: str = ""
+    contents: RecordingContents,
+    tracks: Mapping[str, Mapping[str, SignalTrack]],
+    steps_topic: str = "",
+    steps: int = 0,
 ) -> Iterator[SourceArray]:
     """The topics of each signal in the order of its dimensions, then that of the steps, then those that are not used.
 
@@ -85,7 +82,12 @@ def source_arrays(
     if steps_topic:
         yield SourceArray(key=steps_topic, use="time", dtype=str(contents.summaries[steps_topic]))
     for topic in sorted(contents.unused):
-        yield SourceArray(key=topic, use="unused", dtype=str(contents.summaries[topic]))
+        summary, width = contents.summaries[topic], contents.widths[topic]
+        # Messages of topics are not those of the steps: a topic with numbers has them for every step.
+        shape = (steps, width) if width and summary.count > 1 else ()
+        yield SourceArray(
+            key=topic, use="unused", shape=shape, dtype=str(summary), note="its type has no known meaning"
+        )
 
 
 def _topic_array(
@@ -154,7 +156,7 @@ def load_recording(recorded: RecordedEpisode) -> Record:
         **_declared_fields(span),
     )
     _add_time_warnings(contents, tracks, clock.times, span)
-    arrays = tuple(source_arrays(contents, tracks, recorded.topics.steps))
+    arrays = tuple(source_arrays(contents, tracks, recorded.topics.steps, len(clock.times)))
     record = Record(episode=episode, trajectory=trajectory, arrays=arrays, has_stamps=clock.has_stamps)
     return replace(record, warnings=tuple(contents.warnings))
 

@@ -12,9 +12,24 @@ from ares.errors import SourceError
 from ares.formats import ROSBAG2_METADATA, recording_files
 from ares.imports import missing_extra
 from ares.io import FolderEntries, absolute_path, folder_name, list_folder, parse_path, walk_folders
-from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions, failing_item
-from ingest.recordings.episode import MCAP_FORMAT, RecordedEpisode, load_recording
-from ingest.recordings.topics import RecordedSpan, TopicsOfSpec, find_topics_of_spec, read_episode_spans
+from ares_ingest.base import (
+    FolderClaim,
+    FolderIngester,
+    Item,
+    Source,
+    SourceFile,
+    SourceOptions,
+    failing_item,
+)
+from ares_ingest.recordings.episode import MCAP_FORMAT, RecordedEpisode, load_recording
+from ares_ingest.recordings.recorded_spans import RecordedSpan, read_episode_spans
+from ares_ingest.recordings.spec_topics import TopicsOfSpec, find_topics_of_spec
+
+MCAP_SUFFIX = ".mcap"
+ROSBAG_FORMAT = "rosbag"
+BAG_SUFFIXES = (".db3", ".bag", ".bag.active")
+# rosbag2's compression mode "file"; SQLite cannot read such a file in place.
+_PACKED_BAG_SUFFIXES = (".db3.zstd", ".db3.zst")
 
 
 def list_recording_folders(
@@ -82,7 +97,7 @@ class RecordingDataset:
     Attributes:
         folder: Folder of the dataset; that of the file where the path is one.
         name: Name of the dataset.
-        uris: The recordings, see `ingest.recordings.source.list_recording_uris`.
+        uris: The recordings, see `ares_ingest.recordings.source.list_recording_uris`.
         warnings: What was found strange.
         rate_hz: Rate set by the user, or None.
         spec_topics: What the user's spec says of the topics.
@@ -119,7 +134,7 @@ def open_recordings(
     path: str, options: SourceOptions, is_recording: Callable[[str], bool], none_error: SourceError
 ) -> RecordingDataset:
     """Find the recordings at a path. Raises `none_error` without any, SourceError for a spec that cannot be read."""
-    from ingest.spec import read_spec
+    from ares_ingest.spec import read_spec
 
     root = absolute_path(path)
     folder = root.parent if root.is_file() else root
@@ -137,7 +152,6 @@ def open_recordings(
     )
 
 
-MCAP_SUFFIX = ".mcap"
 # URI of a recording and the part of it that is an episode: a span, an error, or None for all of it.
 _RecordingPart = tuple[str, RecordedSpan | SourceError | None]
 
@@ -194,14 +208,6 @@ class McapIngester(FolderIngester):
 
 
 mcap = McapIngester()
-
-
-ROSBAG_FORMAT = "rosbag"
-
-
-BAG_SUFFIXES = (".db3", ".bag", ".bag.active")
-# rosbag2's compression mode "file"; SQLite cannot read such a file in place.
-_PACKED_BAG_SUFFIXES = (".db3.zstd", ".db3.zst")
 
 
 def _is_bag(name: str) -> bool:

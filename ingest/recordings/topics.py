@@ -1,18 +1,15 @@
-"""What the topics of a recording hold: images, numbers, texts, and declared episodes."""
+"""What the topics of a recording hold: images, numbers and texts."""
 
 from __future__ import annotations
 
 import re
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from numbers import Real
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from ares.console import count_of
-from ares.episode import Json, Signal
+from ares.episode import Json, NotRead
 from ares.errors import MediaError, SourceError
 from ares.input import ImageInfo
 from ares.media import (
@@ -23,254 +20,15 @@ from ares.media import (
     TopicImages,
     classify_image_message,
     decode_message,
-    header_time,
     image_message_info,
     list_image_message_fields,
-    message_times,
     message_type,
-    publish_time,
-    read_metadata,
     require_fields,
     scan_messages,
 )
-from ingest.depth import decode_depth_message, describe_depth
-from ingest.signals import MAX_SIGNAL_WIDTH
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from ingest.spec import DatasetSpec
-
-
-# Fields that say when and how a message was made, and hold no values of it.
-_STAMP_FIELDS = frozenset({"header", "timestamp", "stamp"})
-_OTHER_FIELDS = _STAMP_FIELDS | {"layout"}
-_JOINT_FIELDS = ("position", "velocity", "effort")
-_DEEPEST_FIELD = 6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicsOfSpec:
-    """The topics that a spec names, beside those that the reader uses by itself.
-
-    Attributes:
-        numbers: Topics that are read as signals, whatever their type.
-        texts: Topics whose texts become fields of the metadata.
-        steps: Topic whose messages are the steps, or "".
-    """
-
-    numbers: frozenset[str] = frozenset()
-    texts: frozenset[str] = frozenset()
-    steps: str = ""
-
-
-NO_TOPICS = TopicsOfSpec()
-
-
-def find_topics_of_spec(spec: DatasetSpec | None) -> TopicsOfSpec:
-    """The topics that the keys of a spec name; "/joint_states.velocity" names the topic /joint_states."""
-    if spec is None:
-        return NO_TOPICS
-    keys = [part.key for part in (*spec.state, *spec.action)] + [spec.reward, spec.success]
-    return TopicsOfSpec(
-        numbers=frozenset(_topic_of(key) for key in keys if key),
-        texts=frozenset(part for part in spec.language if isinstance(part, str)),
-        steps=spec.timestamps,
-    )
-
-
-def _topic_of(key: str) -> str:
-    """The topic of a key. A topic may have dots itself: only the name of a field of joints is cut off."""
-    topic, _, field = key.rpartition(".")
-    return topic if field in _JOINT_FIELDS else key
-
-
-def make_joint_message(message: Any) -> Any:
-    """A message of any type as one of named positions, as joints have; its stamp is kept.
-
-    Raises SourceError when it holds no number, or more than a signal may have.
-    """
-    values: dict[str, float] = {}
-    for name, value in _named_numbers(message, "", 0):
-        values[name] = value
-        if len(values) > MAX_SIGNAL_WIDTH:
-            raise SourceError("holds more numbers than a signal may have", f"at most {MAX_SIGNAL_WIDTH}")
-    if not values:
-        raise SourceError("holds no number")
-    stamps = {name: getattr(message, name) for name in _STAMP_FIELDS if hasattr(message, name)}
-    return SimpleNamespace(
-        name=list(values), position=list(values.values()), velocity=[], effort=[], **stamps
-    )
-
-
-def _named_numbers(value: Any, name: str, depth: int) -> Iterator[tuple[str, float]]:
-    """The numbers of a message or list, named by the way to them: "pose.position.x", "data_0"."""
-    if isinstance(value, str | bytes) or depth > _DEEPEST_FIELD:
-        return
-    if isinstance(value, Real):
-        yield name, float(value)
-    elif fields := _field_names(value):
-        for field in fields:
-            if field not in _OTHER_FIELDS:
-                yield from _named_numbers(
-                    getattr(value, field), f"{name}.{field}" if name else field, depth + 1
-                )
-    elif hasattr(value, "__len__") and not isinstance(value, Mapping):
-        for number, part in enumerate(value):
-            yield from _named_numbers(part, f"{name}_{number}", depth + 1)
-
-
-def _field_names(message: Any) -> list[str]:
-    """The fields of a message as any of the decoders makes it; empty for a list."""
-    if descriptor := getattr(message, "DESCRIPTOR", None):
-        return [field.name for field in descriptor.fields]
-    if fields := getattr(message, "__dataclass_fields__", None):
-        return [name for name in fields if name != "__msgtype__"]
-    slots = getattr(type(message), "__slots__", None)
-    return list(slots) if slots else list(getattr(message, "__dict__", ()))
-
-
-SIGNAL_FIELDS = ("position", "velocity", "effort")
-
-
-@dataclass(slots=True)
-class SignalTopicMessages:
-    """The messages of a signal topic.
-
-    Attributes:
-        names: Column of every name that occurs, in order of appearance.
-        last_names: Names of the last message. Most messages list the same names, which are then stored once.
-        rows: Names and values of each message by field, None where the field is empty.
-        header_times: Header time of each message in nanoseconds, None where it has none.
-        publish_times: Time of publication of each message in nanoseconds.
-    """
-
-    names: dict[str, int] = field(default_factory=dict)
-    last_names: list[str] = field(default_factory=list)
-    rows: dict[str, list[tuple[list[str], Sequence[float]] | None]] = field(
-        default_factory=lambda: {name: [] for name in SIGNAL_FIELDS}
-    )
-    header_times: list[int | None] = field(default_factory=list)
-    publish_times: list[int] = field(default_factory=list)
-
-    def add(self, entry: McapMessage, message: Any) -> str:
-        """Add the numbers of a decoded message; returns why it is left out, or ""."""
-        rows = {
-            field_name: list(getattr(message, name, ()))
-            for field_name, name in zip(SIGNAL_FIELDS, _value_attributes(message), strict=True)
-        }
-        names = list(getattr(message, "name", ()))
-        names = names or [str(number) for number in range(max(map(len, rows.values())))]
-        if len(set(names)) != len(names) or any(row and len(row) != len(names) for row in rows.values()):
-            return "has messages whose names and values do not fit; they are left out"
-        if not any(rows.values()):
-            return "has messages without values; they are left out"
-        if names != self.last_names:
-            self.last_names = names  # shared by the rows that follow: a day of joints must fit into memory
-            for name in names:
-                self.names.setdefault(name, len(self.names))
-        for field_name, row in rows.items():
-            self.rows[field_name].append((self.last_names, array("d", row)) if row else None)
-        self.header_times.append(header_time(message))
-        self.publish_times.append(publish_time(entry.message))
-        return ""
-
-    def by_publication(self) -> SignalTopicMessages:
-        """The same messages at the times at which they were published."""
-        return replace(self, header_times=[None] * len(self.header_times))
-
-    def fields(self) -> list[str]:
-        """Those of position, velocity and effort that have values."""
-        return [name for name in SIGNAL_FIELDS if any(row is not None for row in self.rows[name])]
-
-
-def _value_attributes(message: Any) -> tuple[str, str, str]:
-    """Names of the attributes in which a message stores positions, velocities and efforts."""
-    if hasattr(message, "data"):
-        return "data", "", ""
-    if hasattr(message, "positions"):
-        return "positions", "velocities", "effort"
-    return SIGNAL_FIELDS
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SignalTrack:
-    """One field of a signal topic, ordered by time.
-
-    Attributes:
-        times: (N,) int64 nanoseconds, rising.
-        signal: (N, D) float32.
-        has_header_times: Whether the times are the header times of the messages.
-        in_time_order: Whether the messages lie in the file in the order of their times.
-        is_complete: Whether every message has a value for every name.
-        overflows: Whether a value is beyond float32, and infinite here.
-        is_rounded: Whether a value lost digits.
-    """
-
-    times: NDArray[np.int64]
-    signal: Signal
-    has_header_times: bool
-    in_time_order: bool
-    is_complete: bool
-    overflows: bool
-    is_rounded: bool
-
-
-def build_signal_track(messages: SignalTopicMessages, field_name: str) -> SignalTrack:
-    """A field of a topic. A joint that a message lacks keeps its last value, or its first value before any."""
-    import numpy as np
-
-    times, has_header_times = message_times(messages.header_times, messages.publish_times)
-    rows = messages.rows[field_name]
-    filled = [number for number, row in enumerate(rows) if row is not None]
-    numbers = np.array(filled)[np.argsort(times[filled], kind="stable")]
-    values, present = _value_matrix(messages, [rows[number] or ([], ()) for number in numbers])
-    used = present.any(axis=0)
-    values, present = values[:, used], present[:, used]
-    names = tuple(np.array(tuple(messages.names))[used].tolist())
-    is_complete = bool(present.all())
-    if not is_complete:
-        values = _fill_gaps(values, present)
-    with np.errstate(over="ignore"):
-        narrowed = values.astype(np.float32)
-    return SignalTrack(
-        times=times[numbers],
-        signal=Signal(narrowed, names),
-        has_header_times=has_header_times,
-        in_time_order=bool((np.diff(times) >= 0).all()),
-        is_complete=is_complete,
-        overflows=bool((np.isinf(narrowed) & ~np.isinf(values)).any()),
-        is_rounded=bool(((narrowed != values) & np.isfinite(narrowed) & np.isfinite(values)).any()),
-    )
-
-
-def _value_matrix(
-    messages: SignalTopicMessages, rows: Sequence[tuple[list[str], Sequence[float]]]
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """(N, D) values by row and name, NaN where a row lacks a name, and (N, D) whether it has the name."""
-    import numpy as np
-
-    all_names = list(messages.names)
-    values = np.full((len(rows), len(all_names)), np.nan)
-    present = np.zeros(values.shape, bool)
-    for index, (row_names, row) in enumerate(rows):
-        columns = slice(None) if row_names == all_names else [messages.names[name] for name in row_names]
-        values[index, columns] = row
-        present[index, columns] = True
-    return values, present
-
-
-def _fill_gaps(values: NDArray[np.float64], present: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Fill gaps with the value before them, and those at the start with the first value."""
-    import numpy as np
-
-    steps = np.arange(len(values))[:, None]
-    last = np.maximum.accumulate(np.where(present, steps, -1), axis=0)
-    first = np.argmax(present, axis=0)
-    filled: NDArray[np.float64] = np.take_along_axis(values, np.where(last < 0, first, last), axis=0)
-    return filled
-
+from ares_ingest.depth import decode_depth_message, describe_depth
+from ares_ingest.recordings.signal_tracks import SignalTopicMessages
+from ares_ingest.recordings.spec_topics import TopicsOfSpec, make_joint_message
 
 TopicUse = Literal["image", "joints", "action", "array", "text", "spec", "spec_text", ""]
 
@@ -279,6 +37,11 @@ _ACTION_TOPIC = re.compile(
 )
 _TASK_TOPIC = re.compile(r"(?<![a-z])(task|instruction|language|prompt)s?(?![a-z])", re.IGNORECASE)
 _ARRAY_TYPES = frozenset({"std_msgs/Float64MultiArray", "std_msgs/Float32MultiArray"})
+# Types whose numbers are no measurement or command of a robot.
+_NO_SIGNALS = re.compile(
+    r"(^|[/.])(tf2?_msgs|rcl_interfaces|rosgraph_msgs|diagnostic_msgs|visualization_msgs|lifecycle_msgs|std_msgs)"
+    r"|FrameTransform|Camera(Info|Calibration)|PointCloud|LaserScan|OccupancyGrid|ParameterEvent|Log$|Bond|Clock"
+)
 _TRAJECTORY_POINT = "trajectory_msgs/JointTrajectoryPoint"
 
 
@@ -338,6 +101,7 @@ class RecordingContents:
         spec_texts: The same of each topic that a spec names as language.
         summaries: Type, number and times of the messages of each topic.
         unused: Schema of each topic that is not used.
+        widths: Numbers in the first message of each topic that is not used; 0 for one without a known meaning.
         skipped: Why a topic could not be read, by topic.
         depth: Where the depth of a topic is, with its range and unit.
         num_depth_frames: Pictures of each such topic.
@@ -354,6 +118,7 @@ class RecordingContents:
     spec_texts: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     summaries: dict[str, TopicSummary] = field(default_factory=dict)
     unused: dict[str, str] = field(default_factory=dict)
+    widths: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, SourceError] = field(default_factory=dict)
     depth: dict[str, dict[str, Json]] = field(default_factory=dict)
     num_depth_frames: dict[str, int] = field(default_factory=dict)
@@ -421,11 +186,13 @@ def _add_entry(
         decoder = decoders.decoder_for(entry)
     except SourceError as error:
         contents.skipped[topic] = error
-        contents.warn(f"topic {topic} is skipped: {error.reason}")
+        contents.warn(NotRead(f"topic {topic} is skipped: {error.reason}", topic))
         return
     use = contents.uses[topic]
     if not use:
-        contents.unused[topic] = schema
+        if topic not in contents.unused:
+            contents.unused[topic] = schema
+            contents.widths[topic] = _count_numbers(schema, decoder, entry)
         return
     try:
         message = decode_message(decoder, entry.message.data)
@@ -443,7 +210,17 @@ def _add_entry(
     else:
         problem = contents.signals.setdefault(topic, SignalTopicMessages()).add(entry, message)
         if problem:
-            contents.warn(f"topic {topic} {problem}")
+            contents.warn(NotRead(f"topic {topic} {problem}", topic))
+
+
+def _count_numbers(schema: str, decoder: Callable[[bytes], Any], entry: McapMessage) -> int:
+    """How many numbers a message has that could be a state or an action; 0 for none, and for types of other things."""
+    if _NO_SIGNALS.search(schema):
+        return 0
+    try:
+        return len(make_joint_message(decode_message(decoder, entry.message.data)).position)
+    except SourceError:
+        return 0
 
 
 def _expected_fields(schema: str) -> Mapping[str, type]:
@@ -471,7 +248,9 @@ def _add_image(
     kind = classify_image_message(entry.schema.name if entry.schema else "")
     assert kind is not None
     if not collector.add(kind, file_number, entry, decoder, message):
-        contents.warn(f"topic {topic} begins between keyframes; its frames before the first are left out")
+        contents.warn(
+            NotRead(f"topic {topic} begins between keyframes; its frames before the first are left out")
+        )
         return
     if topic in contents.image_infos:
         return
@@ -479,75 +258,9 @@ def _add_image(
         contents.image_infos[topic] = image_message_info(kind, message)
     except (SourceError, MediaError) as error:
         contents.skipped[topic] = SourceError(error.reason, error.detail)
-        contents.warn(f"topic {topic} is left out: {error.reason}")
+        contents.warn(NotRead(f"topic {topic} is left out: {error.reason}", topic))
         if error.reason == HOLDS_DEPTH:
             with suppress(SourceError):
                 picture = decode_depth_message(message)
                 contents.depth[topic] = describe_depth([picture], {"topic": topic}, frames=1)
                 contents.num_depth_frames[topic] = 1
-
-
-METADATA_NAME = "episode"
-_OUTCOMES = {"true": True, "1": True, "success": True, "false": False, "0": False, "failure": False}
-_USED_FIELDS = frozenset({"key", "start_ns", "stop_ns", "instruction", "success", "robot"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedSpan:
-    """A part of a recording that is one episode.
-
-    Attributes:
-        key: Name of the episode in the recording; its number where it has none.
-        start: Nanoseconds at which it begins.
-        stop: Nanoseconds at which it ends, half open.
-        instruction: Instruction, or "".
-        success: Whether it succeeded, or None.
-        robot: Name of the robot, or "".
-        metadata: Other fields of the record.
-    """
-
-    key: str
-    start: int
-    stop: int
-    instruction: str = ""
-    success: bool | None = None
-    robot: str = ""
-    metadata: Mapping[str, Json]
-
-
-def read_episode_spans(files: list[str]) -> list[RecordedSpan | SourceError]:
-    """The episodes that a recording declares, in file order; empty where the recording is itself one episode.
-
-    A record without a valid span is an error in the list. Raises SourceError for a file that is missing or is not
-    an MCAP file.
-    """
-    documents = [document for path in files for document in read_metadata(path, METADATA_NAME)]
-    spans = [_parse_span(number, document) for number, document in enumerate(documents)]
-    seen_keys: set[str] = set()
-    for number, span in enumerate(spans):
-        if isinstance(span, RecordedSpan) and span.key in seen_keys:
-            spans[number] = SourceError("episode is declared twice", f"{files[0]}: {span.key!r}")
-        elif isinstance(span, RecordedSpan):
-            seen_keys.add(span.key)
-    return spans
-
-
-def _parse_span(number: int, document: Mapping[str, str]) -> RecordedSpan | SourceError:
-    """Parse a record. Details of errors are part of the identities of failing items: change them with care."""
-    try:
-        start, stop = int(document["start_ns"]), int(document["stop_ns"])
-    except (KeyError, ValueError):
-        return SourceError(
-            "episode is declared without its span", f"start_ns and stop_ns in {dict(document)}"
-        )
-    if not 0 <= start < stop < 2**62:
-        return SourceError("episode is declared with an empty span", f"start_ns {start}, stop_ns {stop}")
-    return RecordedSpan(
-        key=document.get("key") or str(number),
-        start=start,
-        stop=stop,
-        instruction=document.get("instruction", ""),
-        success=_OUTCOMES.get(document.get("success", "").lower()),
-        robot=document.get("robot", ""),
-        metadata={name: text for name, text in document.items() if name not in _USED_FIELDS},
-    )

@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ingest.rlds.source import rlds as rlds
+    from ares_ingest.rlds.source import rlds as rlds
 
 __getattr__ = lazy_exports(__name__)

@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import (
+    SIGNAL_TYPES,
     Camera,
     Json,
     MediaRef,
+    NotRead,
     RateSource,
     Record,
     Signal,
@@ -21,13 +23,13 @@ from ares.episode import (
 from ares.errors import MediaError, SourceError
 from ares.formats import RecordLocation, parse_tf_example, read_identity_hash, read_record
 from ares.input import NamedSpan, decode_image, parse_image_header, parse_json
-from ingest.base import EpisodeEntry, make_episode
-from ingest.depth import add_depth, decode_depth, describe_depth, sampled_rows
-from ingest.files import add_missing_cameras, describe_camera
-from ingest.labels import add_segments, segment_subtasks
-from ingest.mapping import add_spec_parts, find_spec_text, turn_camera
-from ingest.rlds.feature_map import RldsCamera, RldsFeatureMap
-from ingest.rlds.features import (
+from ares_ingest.base import EpisodeEntry, make_episode
+from ares_ingest.depth import add_depth, decode_depth, describe_depth, sampled_rows
+from ares_ingest.files import add_missing_cameras, describe_camera
+from ares_ingest.labels import add_segments, segment_subtasks
+from ares_ingest.mapping import add_spec_parts, find_spec_text, turn_camera
+from ares_ingest.rlds.feature_map import RldsCamera, RldsFeatureMap
+from ares_ingest.rlds.features import (
     Feature,
     FeatureSlice,
     count_steps,
@@ -41,14 +43,14 @@ from ingest.rlds.features import (
     read_stored_numbers,
     read_texts,
 )
-from ingest.signals import StepTimes, compute_spec_step_times, numbered_names
-from ingest.source_words import distinct_texts, is_meaningful_text
+from ares_ingest.signals import StepTimes, compute_spec_step_times, numbered_names
+from ares_ingest.source_words import distinct_texts, is_meaningful_text
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ingest.spec import DatasetSpec, TextSpec
+    from ares_ingest.spec import DatasetSpec, TextSpec
 
 
 # The note with which ARES exports an episode, and its texts of a segment.
@@ -209,6 +211,8 @@ def _build_record(
     success, success_source = _read_outcome(example, metadata, dataset, warnings)
     cameras = tuple(_build_cameras(entry, example, steps, warnings))
     warnings.extend(_metadata_contradictions(metadata, cameras))
+    if _LAST_KEY in example and (flags := example[_LAST_KEY].int64_list.value) and not any(flags):
+        warnings.append("is_last is true at no step: the end of the episode is not marked")
     depth = _depth_features(entry, example, warnings)
     trajectory = _build_trajectory(dataset, example, steps, state, action, warnings)
     episode = make_episode(
@@ -223,11 +227,28 @@ def _build_record(
         cameras=cameras,
         success=success,
         success_source=success_source,
-        metadata=add_depth(_with_missing_cameras(metadata, feature_map, cameras), depth),
+        metadata={
+            **add_depth(_with_missing_cameras(metadata, feature_map, cameras), depth),
+            **_signal_types(feature_map, trajectory),
+        },
         frame_pairing="index",
     )
     episode = add_spec_parts(episode, dataset.spec)
     return Record(episode=episode, trajectory=trajectory, warnings=tuple(warnings))
+
+
+def _signal_types(feature_map: RldsFeatureMap, trajectory: Trajectory) -> dict[str, Json]:
+    """Key, dtype and shape of a step of each further signal."""
+    types: dict[str, Json] = {
+        _signal_name(feature): {
+            "key": feature.key,
+            "dtype": feature.dtype,
+            "shape": [size or 0 for size in feature.shape],
+        }
+        for feature in feature_map.extra
+        if _signal_name(feature) in trajectory.extra
+    }
+    return {SIGNAL_TYPES: types} if types else {}
 
 
 def _depth_features(
@@ -297,7 +318,7 @@ def _ragged_signals(
     for feature in features:
         numbers = read_ragged_numbers(example, feature, steps)
         if isinstance(numbers, str):
-            warnings.append(f"{feature.key} is not stored ({numbers})")
+            warnings.append(NotRead(f"{feature.key} is not stored ({numbers})", feature.key))
         else:
             signals[_signal_name(feature)] = Signal(numbers, numbered_names(feature.name, numbers.shape[1]))
     return signals
@@ -345,7 +366,7 @@ def _build_signal(
 
 
 def _texts_of_part(part: Feature | TextSpec, example: Mapping[str, Any], path: str) -> Sequence[str]:
-    from ingest.spec import TextSpec
+    from ares_ingest.spec import TextSpec
 
     return (find_spec_text(part, path),) if isinstance(part, TextSpec) else read_texts(example, part)
 
@@ -423,15 +444,21 @@ def _media_ref(entry: RldsRecordEntry, camera: RldsCamera, steps: int) -> MediaR
     )
 
 
+_LAST_KEY = "steps/is_last"
+# Of fewer equal pictures a camera is not called frozen.
+_FEWEST_FROZEN = 3
+
+
 def _camera_flags(images: Sequence[bytes]) -> Iterator[str]:
     """Flags of a camera; an image is decoded only when all images have the same bytes."""
     first = images[0]
-    if len(images) < 3 or any(images[number] != first for number in range(1, len(images))):
+    if any(images[number] != first for number in range(1, len(images))):
         return
     try:
         if _is_black(first):
             yield "black"
-        yield "frozen"
+        if len(images) >= _FEWEST_FROZEN:
+            yield "frozen"
     except MediaError:
         yield "broken"
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ares.episode import Channels, RateSource, Role, Turn
-from ingest.rlds.features import (
+from ares.episode import Channels, NotRead, RateSource, Role, Turn
+from ares_ingest.rlds.features import (
     MISFIT,
     Feature,
     FeatureSlice,
@@ -16,12 +16,12 @@ from ingest.rlds.features import (
     find_slices_of_spec,
     full_feature_slices,
 )
-from ingest.show_spec import format_spec_lines
-from ingest.signals import MAX_SIGNAL_WIDTH
-from ingest.source_words import guess_camera_role
+from ares_ingest.show_spec import format_spec_lines
+from ares_ingest.signals import MAX_SIGNAL_WIDTH
+from ares_ingest.source_words import guess_camera_role
 
 if TYPE_CHECKING:
-    from ingest.spec import CameraSpec, DatasetSpec, SliceSpec, TextSpec
+    from ares_ingest.spec import CameraSpec, DatasetSpec, SliceSpec, TextSpec
 
 
 class RldsCamera(NamedTuple):
@@ -56,7 +56,7 @@ def map_rlds_cameras(
 
 def _camera_of_spec(feature_name: str, feature: Feature, spec: DatasetSpec) -> tuple[str, CameraSpec]:
     """The name that the spec gives to the camera of a feature, and what it says of it."""
-    from ingest.spec import CameraSpec
+    from ares_ingest.spec import CameraSpec
 
     for name in spec.cameras:
         part = spec.camera(name)
@@ -137,7 +137,7 @@ def map_features(features: Iterable[Feature], spec: DatasetSpec | None) -> RldsF
         features: Leaves of the feature tree.
         spec: What is known about the dataset; roles that it does not name follow from the names of features.
     """
-    from ingest.spec import DatasetSpec
+    from ares_ingest.spec import DatasetSpec
 
     spec = spec or DatasetSpec(reference="none")
     ordered = sorted(features, key=lambda feature: feature.key)
@@ -168,7 +168,7 @@ def map_features(features: Iterable[Feature], spec: DatasetSpec | None) -> RldsF
         language=tuple(language),
         metadata=tuple(feature for feature in usable if _is_metadata(feature) and feature not in language),
         success=success,
-        left_out=tuple(f"{key} is not stored ({reason})" for key, reason in left_out.items()),
+        left_out=tuple(NotRead(f"{key} is not stored ({reason})", key) for key, reason in left_out.items()),
         depth=tuple(f for f in ordered if left_out.get(f.key) == _DEPTH and f.per_step),
         unknown=tuple(signal.key for signal in extra if not _RLDS_STANDARD.match(signal.key)),
         misfits=tuple(misfits),
@@ -236,7 +236,7 @@ def _language_features(
     features: list[Feature], spec: DatasetSpec, misfits: list[Misfit]
 ) -> list[Feature | TextSpec]:
     """What the spec names, in its order, then the features whose names tell that they are instructions."""
-    from ingest.spec import TextSpec
+    from ares_ingest.spec import TextSpec
 
     by_key = {feature.key.removeprefix("episode_metadata/"): feature for feature in features}
     by_key |= {feature.key: feature for feature in features}
@@ -308,7 +308,7 @@ def spec_to_yaml(
         rate_hz: Steps per second.
         rate_source: Where the rate comes from.
     """
-    from ingest.spec import DatasetSpec
+    from ares_ingest.spec import DatasetSpec
 
     base_spec = spec or DatasetSpec(
         reference=f"features.json of {dataset}; state here where the rest comes from"
@@ -339,7 +339,7 @@ def spec_to_yaml(
 
 def _camera_spec(camera: RldsCamera, spec: DatasetSpec) -> Role | CameraSpec:
     """The role of a camera; also its feature or its colours where the name or the `bgr` of the spec do not tell."""
-    from ingest.spec import CameraSpec
+    from ares_ingest.spec import CameraSpec
 
     is_renamed = camera.name not in (
         camera.feature.name,
@@ -361,7 +361,7 @@ def _spec_slices(
     spec_slices: tuple[SliceSpec, ...], feature_map: RldsFeatureMap, signal: str
 ) -> tuple[SliceSpec, ...]:
     """The slices of the spec, with their units; those of the feature map when the spec has none, or none that fit."""
-    from ingest.spec import SliceSpec
+    from ares_ingest.spec import SliceSpec
 
     slices: tuple[FeatureSlice, ...] = getattr(feature_map, signal)
     if spec_slices and not any(warning.startswith(MISFIT.format(signal)) for warning in feature_map.warnings):

@@ -13,14 +13,14 @@ from ares.console import count_of
 from ares.episode import Json
 from ares.errors import SourceError
 from ares.input import decompress_zlib, input_budgets, parse_json, read_input
-from ingest.files import read_json_object
-from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names, spread_names
+from ares_ingest.files import read_json_object
+from ares_ingest.signals import MAX_SIGNAL_WIDTH, numbered_names, spread_names
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ingest.spec import SliceSpec
+    from ares_ingest.spec import SliceSpec
 
 
 Kind = Literal["image", "text", "number", "other"]

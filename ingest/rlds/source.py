@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ares.episode import SourceArray
 from ares.errors import SourceError
 from ares.formats import (
     DATASET_INFO_FILE,
-    DATASET_METADATA_FILE,
     FEATURES_FILE,
     SHARD_TEMPLATE,
     RecordLocation,
     scan_record_file,
 )
-from ares.input import read_json
 from ares.io import FolderEntries, absolute_path, describe_os_error, list_folder, walk_folders
-from ares.registry import did_you_mean
-from ingest.base import (
+from ares_ingest.base import (
     FolderClaim,
     FolderIngester,
     Item,
@@ -32,130 +28,13 @@ from ingest.base import (
     SpecIngester,
     failing_item,
 )
-from ingest.files import read_json_object
-from ingest.mapping import require_layout_of
-from ingest.rlds.episode import FORMAT, RldsDataset, RldsRecordEntry, load_record
-from ingest.rlds.feature_map import RldsFeatureMap, map_features, spec_to_yaml
-from ingest.rlds.features import Feature, Misfit, read_features
-from ingest.show_spec import describe_arrays
-from ingest.signals import resolve_rate
-
-if TYPE_CHECKING:
-    from ingest.spec import DatasetSpec
-
-
-_ABSENT = "it does not exist"
-
-
-def require_spec_fits(
-    spec: DatasetSpec, features: Sequence[Feature], feature_map: RldsFeatureMap, where: str
-) -> None:
-    """Raise SourceError, with what the dataset holds, for the first thing of a spec that it does not have.
-
-    Args:
-        spec: The spec of the user.
-        features: Leaves of the feature tree.
-        feature_map: What the spec made of them.
-        where: The dataset, for the message.
-    """
-    misfit = next(iter([*feature_map.misfits, *_other_misfits(spec, features, feature_map)]), None)
-    if misfit is None:
-        return
-    contents = describe_arrays(
-        SourceArray(
-            key=f.key,
-            use="unused",
-            shape=_shape_for_listing(f),
-            dtype=f.dtype if f.kind == "number" else f.kind,
-        )
-        for f in features
-    )
-    hint = did_you_mean(misfit.key, [feature.key for feature in features])
-    raise SourceError(
-        "spec does not fit the dataset",
-        f"{where}: {misfit.field} names {misfit.key!r}: {misfit.reason}; {hint}it holds {contents}",
-    )
-
-
-def _shape_for_listing(feature: Feature) -> tuple[int, ...]:
-    rows = (0,) if feature.per_step else ()
-    return (*rows, *(size or 0 for size in feature.shape)) if feature.kind == "number" else rows
-
-
-def _other_misfits(
-    spec: DatasetSpec, features: Sequence[Feature], feature_map: RldsFeatureMap
-) -> Iterator[Misfit]:
-    keys = {feature.key for feature in features}
-    cameras = {camera.name for camera in feature_map.cameras}
-    images = {feature.key for feature in features if feature.kind == "image"}
-    names = {feature.name for feature in features if feature.kind == "image"}
-    for field, key, feature in (
-        ("reward", spec.reward, feature_map.reward),
-        ("timestamps", spec.timestamps, feature_map.time),
-    ):
-        if key and feature is None:
-            yield Misfit(field, key, "it is not one number per step" if key in keys else _ABSENT)
-    if spec.episode_ends:
-        yield Misfit("episode_ends", spec.episode_ends, "each record of RLDS is an episode")
-    if spec.episode_axis is not None:
-        yield Misfit("episode_axis", str(spec.episode_axis), "each record of RLDS is an episode")
-    for key in spec.left_out:
-        if key not in keys | names:
-            yield Misfit("left_out", key, _ABSENT)
-    for name in spec.cameras:
-        key = spec.camera(name).key or name
-        if key not in cameras | images | names:
-            yield Misfit("cameras", key, "no image of the steps has this name")
-    if len(cameras) < len(feature_map.cameras):
-        yield Misfit("cameras", ", ".join(spec.cameras), "two cameras have one name")
-
-
-_REFERENCE = f"{DATASET_METADATA_FILE} of an export of ARES"
-
-
-@dataclass(frozen=True, slots=True)
-class ExportedDatasetSpec:
-    """The spec of a dataset that ARES exported.
-
-    Attributes:
-        spec: The spec.
-        is_rate_assumed: Whether its rate was assumed when the dataset was exported.
-    """
-
-    spec: DatasetSpec
-    is_rate_assumed: bool
-
-
-def read_exported_spec(folder: Path, builtin: DatasetSpec | None) -> ExportedDatasetSpec | None:
-    """The spec in the metadata.json of a dataset; None for a dataset that ARES did not export.
-
-    Args:
-        folder: Folder of the dataset.
-        builtin: What ARES knows of the dataset by its name; it still holds where records were copied.
-
-    Raises:
-        SourceError: The file is not JSON, or what ARES writes into it has been changed to something wrong.
-    """
-    from pydantic import ValidationError
-
-    from ingest.spec import DatasetSpec
-
-    path = folder / DATASET_METADATA_FILE
-    try:
-        document = read_json(str(path))
-    except OSError:
-        return None
-    if not isinstance(document, dict) or not {"ares", "records", "spec"} <= document.keys():
-        return None
-    is_copied = document["records"] == "copied"
-    base: dict[str, Any] = builtin.model_dump() if is_copied and builtin else {"reference": _REFERENCE}
-    try:
-        spec = DatasetSpec.model_validate(base | document["spec"] | {"rate_hz": document.get("rate_hz")})
-    except (ValidationError, TypeError) as error:
-        first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        raise SourceError("the spec of an exported dataset is wrong", f"{path}: {first}") from None
-    return ExportedDatasetSpec(spec, document.get("rate_source") == "assumed")
-
+from ares_ingest.files import read_json_object
+from ares_ingest.mapping import require_layout_of
+from ares_ingest.rlds.episode import FORMAT, RldsDataset, RldsRecordEntry, load_record
+from ares_ingest.rlds.exported_spec import read_exported_spec, require_spec_fits
+from ares_ingest.rlds.feature_map import map_features, spec_to_yaml
+from ares_ingest.rlds.features import read_features
+from ares_ingest.signals import resolve_rate
 
 _CONTAINERS = ("tfrecord", "array_record")
 # Records that a shard lacks are listed one by one up to this number; beyond it the count itself is taken for wrong.
@@ -204,7 +83,7 @@ def _find_folders(path: Path) -> Iterator[Path]:
 
 
 def _open_source(folder: Path, options: SourceOptions) -> Source:
-    from ingest.spec import read_stated_contract, read_stated_kinematics
+    from ares_ingest.spec import read_stated_contract
 
     dataset = _open_dataset(folder, options)
     info = _read_info(folder / DATASET_INFO_FILE)
@@ -223,7 +102,6 @@ def _open_source(folder: Path, options: SourceOptions) -> Source:
         rate_hz=None if dataset.feature_map.time else dataset.rate_hz,
         cameras=tuple(camera.name for camera in dataset.feature_map.cameras),
         contract=read_stated_contract(dataset.spec),
-        kinematics=read_stated_kinematics(dataset.spec),
     )
 
 
@@ -241,7 +119,7 @@ def _list_files(folder: Path, shards: Collection[str]) -> Iterator[SourceFile]:
 
 
 def _open_dataset(folder: Path, options: SourceOptions) -> RldsDataset:
-    from ingest.spec import find_builtin_spec, read_spec
+    from ares_ingest.spec import find_builtin_spec, read_spec
 
     info = _read_info(folder / DATASET_INFO_FILE)
     name = _name_in_info(folder, info)

@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ingest.video.source import video as video
+    from ares_ingest.video.source import video as video
 
 __getattr__ = lazy_exports(__name__)

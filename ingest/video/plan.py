@@ -1,244 +1,25 @@
-"""Plans the episodes of a folder of videos: its files, grouped by tables or by their names."""
+"""The episodes of a folder of videos, planned by its tables or by the names of its files."""
 
 from __future__ import annotations
 
 import posixpath
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ares.episode import Json
-from ares.errors import RequestError, SourceError
+from ares.episode import Json, NotRead
+from ares.errors import SourceError
 from ares.input import read_cells
-from ares.io import relative_path, walk_folders
-from ingest.source_words import InvalidRowError, VideoRow, has_camera_rows, names_a_video, parse_video_row
-
-# A file name with this suffix, or a folder with this name, is a camera: no task is called "cam_high".
-_CERTAIN_CAMERA = (
-    r"(?:(?:left|right)[_-])?wrist(?:[_-](?:left|right|cam(?:era)?))?|(?:hand|eye_in_hand|gripper)_?cam(?:era)?|eye_in_hand"
-    r"|cam(?:era)?[_-]?\d+|cam(?:era)?_[a-z]\w*|[a-z]+_?cam(?:era)?|ext(?:erior)?(?:_?image)?_?\d+(?:_(?:left|right))?"
-    r"|image_\d+|ego|egocentric|overhead|agentview|front_?view|side_?view|top_?view|third_?person|first_?person"
-    r"|observation\.images?\.\w+"
+from ares.io import relative_path
+from ares_ingest.source_words import (
+    InvalidRowError,
+    VideoRow,
+    has_camera_rows,
+    names_a_video,
+    parse_video_row,
 )
-# The name of a task may have this suffix too: push_left, grasp_top, open_hand.
-_POSSIBLE_CAMERA = (
-    r"front|back|rear|left|right|top|side|head|hand|gripper|(?:left|right)_(?:hand|gripper)|exterior"
-)
-_CAMERA_NAME = re.compile(rf"(?P<certain>{_CERTAIN_CAMERA})|(?P<possible>{_POSSIBLE_CAMERA})", re.IGNORECASE)
-_CAMERA_SUFFIX = re.compile(
-    rf"(?P<stem>.+?)[_.-](?P<camera>(?:{_CERTAIN_CAMERA})|(?:{_POSSIBLE_CAMERA}))", re.IGNORECASE
-)
-_PATTERN_TOKEN = re.compile(
-    r"\{(?P<name>[^{}:]*)(?::(?P<choices>[^{}]*))?\}|(?P<any>\*)|(?P<text>[^{}*]+)|(?P<bad>.)"
-)
-ONLY_CAMERA = "video"
-
-
-@dataclass(slots=True)
-class VideosByEpisode:
-    """Video files by episode and camera.
-
-    Attributes:
-        groups: By key of the episode: path by name of the camera.
-        ambiguous: Files whose names may mean cameras or tasks; each is a separate episode.
-        unmatched: Files that do not match the pattern of the user.
-    """
-
-    groups: dict[str, dict[str, str]] = field(default_factory=dict)
-    ambiguous: list[str] = field(default_factory=list)
-    unmatched: list[str] = field(default_factory=list)
-
-
-def group_by_names(files: Iterable[str]) -> VideosByEpisode:
-    """Group files whose names are unambiguous: see docs/why/005-cameras-by-name.md."""
-    groups: dict[str, dict[str, str]] = {}
-    for path in files:
-        key, camera = _split_path(path)
-        cameras = groups.setdefault(key, {})
-        cameras[posixpath.basename(path) if camera in cameras else camera] = path
-    certain_keys = {key for key, cameras in groups.items() if len(cameras) > 1 and _is_certain(key, cameras)}
-    camera_names = {camera for key in certain_keys for camera in groups[key]}
-    result = VideosByEpisode()
-    for key, cameras in groups.items():
-        if key in certain_keys:
-            result.groups[key] = cameras
-            continue
-        if len(cameras) > 1:
-            result.ambiguous.extend(cameras.values())
-        (first, *_) = cameras
-        if len(cameras) == 1 and first in camera_names:
-            # The other cameras of the episode may come later: it keeps its key then.
-            result.groups[key] = cameras
-        else:
-            result.groups |= {path: {ONLY_CAMERA: path} for path in cameras.values()}
-    return result
-
-
-def group_by_pattern(files: Iterable[str], pattern: str) -> VideosByEpisode:
-    """Group files by a pattern such as "{episode}_{camera}.mp4". Raises RequestError for an invalid pattern."""
-    regex = _compile_pattern(pattern)
-    result = VideosByEpisode()
-    for path in files:
-        match = regex.fullmatch(path)
-        if match is None:
-            result.unmatched.append(path)
-            continue
-        key = (match["folders"] or "") + _episode_key(match)
-        cameras = result.groups.setdefault(key, {})
-        cameras[posixpath.basename(path) if match["camera"] in cameras else match["camera"]] = path
-    return result
-
-
-def _episode_key(match: re.Match[str]) -> str:
-    """The episode with the text of the wildcards, which distinguishes episodes too."""
-    wildcards = [match[name] for name in match.re.groupindex if name.startswith("any")]
-    return "/".join([*wildcards, match["episode"]])
-
-
-def _compile_pattern(pattern: str) -> re.Pattern[str]:
-    tokens = list(_PATTERN_TOKEN.finditer(pattern))
-    names = [token["name"] for token in tokens if token["name"] is not None]
-    if sorted(names) != ["camera", "episode"] or any(token["bad"] for token in tokens):
-        raise RequestError(
-            "--cameras needs {episode} and {camera}, each once",
-            f"{pattern!r}; for example '{{episode}}_{{camera}}.mp4', '{{camera}}/{{episode}}.mp4', "
-            "or '{episode}_{camera:front|left_wrist}.mp4'",
-        )
-    lists_cameras = any(token["choices"] for token in tokens)
-    text = "".join(_token_regex(token, number, lists_cameras) for number, token in enumerate(tokens))
-    suffix = "" if posixpath.splitext(pattern.rstrip("}"))[1] and not pattern.endswith("}") else r"\.[^/.]+"
-    return re.compile(rf"(?P<folders>(?:[^/]+/)*?){text}{suffix}")
-
-
-def _token_regex(token: re.Match[str], number: int, lists_cameras: bool) -> str:
-    if token["text"]:
-        return re.escape(token["text"])
-    if token["any"]:
-        return rf"(?P<any{number}>[^/]*)"
-    if token["choices"]:
-        return f"(?P<{token['name']}>{'|'.join(re.escape(name) for name in token['choices'].split('|'))})"
-    # The camera is what follows the last separator, unless the cameras are listed.
-    return f"(?P<{token['name']}>[^/]+{'?' if lists_cameras else ''})"
-
-
-def _split_path(path: str) -> tuple[str, str]:
-    """Key of the episode and name of the camera, from the path of a file."""
-    folder, name = posixpath.split(path)
-    stem = posixpath.splitext(name)[0]
-    if _CAMERA_NAME.fullmatch(stem):
-        return (folder, stem) if folder else (path, ONLY_CAMERA)
-    match = _CAMERA_SUFFIX.fullmatch(stem)
-    if match:
-        return posixpath.join(folder, match["stem"]), match["camera"]
-    parts = folder.split("/") if folder else []
-    for number in range(len(parts) - 1, -1, -1):
-        if _CAMERA_NAME.fullmatch(parts[number]):
-            return "/".join([*parts[:number], *parts[number + 1 :], stem]), parts[number]
-    return posixpath.join(folder, stem), ONLY_CAMERA
-
-
-def _is_certain(key: str, cameras: Mapping[str, str]) -> bool:
-    """Whether files are cameras of one episode for certain: a name means only a camera, or the key ends in a number.
-
-    The number does not count where the cameras are folders: folders of tasks are numbered in the same way
-    ("left/0001.mp4", "right/0001.mp4").
-    """
-    matches = [_CAMERA_NAME.fullmatch(camera) for camera in cameras]
-    if any(match and match["certain"] for match in matches):
-        return True
-    folders = {posixpath.dirname(path) for path in cameras.values()}
-    if len(folders) > 1:
-        return any(camera.lower() == "front" for camera in cameras)
-    return all(matches) and key[-1:].isdigit()
-
-
-VIDEO_SUFFIXES = frozenset(
-    {
-        *(".mp4", ".mov", ".mkv", ".webm", ".avi", ".m4v", ".mpg", ".mpeg", ".mts", ".m2ts"),
-        *(".3gp", ".wmv", ".flv", ".ogv"),
-    }
-)
-# Names of JSON lines tables; CSV and TSV tables may have any name.
-JSON_LINES_NAMES = frozenset({"metadata.jsonl", "labels.jsonl", "annotations.jsonl"})
-_TABLE_SUFFIXES = frozenset({".csv", ".tsv"})
-_IGNORED_FOLDERS = frozenset({"__MACOSX", "@eaDir", "$RECYCLE.BIN"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VideoClip:
-    """The videos of one episode, which are not opened yet.
-
-    Attributes:
-        key: Key of the episode in the folder.
-        videos: Absolute path by camera; the frames of the first camera are the steps.
-        row: What a table says of it; of a video without a row only warnings.
-        sidecar: Path of the JSON file of this episode, to be read with it, or "".
-    """
-
-    key: str
-    videos: Mapping[str, str]
-    row: VideoRow
-    sidecar: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class VideoListing:
-    """The files of a folder; paths are relative to it, with "/".
-
-    Attributes:
-        folder: Absolute path.
-        videos: Video files, sorted by name, folder by folder.
-        tables: Table files.
-        sidecars: JSON files, which may belong to a video of the same name or to a group of cameras.
-    """
-
-    folder: Path
-    videos: list[str] = field(default_factory=list)
-    tables: list[str] = field(default_factory=list)
-    sidecars: set[str] = field(default_factory=set)
-
-
-def list_folder(folder: Path) -> VideoListing:
-    """List a folder and the folders below it. Links are followed once each; hidden files are skipped."""
-    listing = VideoListing(folder)
-    for subfolder, names in _walk_once(folder):
-        relative = relative_path(subfolder, folder)
-        prefix = "" if relative == "." else relative + "/"
-        listing.videos.extend(prefix + name for name in names if _is_video_name(name))
-        listing.tables.extend(prefix + name for name in names if _is_table_name(name))
-        listing.sidecars.update(prefix + name for name in names if name.lower().endswith(".json"))
-    return listing
-
-
-def is_video(path: Path) -> bool:
-    """Whether a file has the suffix of a video."""
-    return _is_video_name(path.name)
-
-
-def _is_video_name(name: str) -> bool:
-    return posixpath.splitext(name)[1].lower() in VIDEO_SUFFIXES
-
-
-def _is_table_name(name: str) -> bool:
-    return name in JSON_LINES_NAMES or posixpath.splitext(name)[1].lower() in _TABLE_SUFFIXES
-
-
-def _walk_once(folder: Path) -> Iterator[tuple[Path, list[str]]]:
-    """Every folder with the sorted names of its files; links never lead into the same folder again."""
-    entered: set[tuple[int, int]] = set()
-    for subfolder, subfolder_names, names in walk_folders(folder, follow_links=True):
-        if isinstance(subfolder, Path):  # an object store has no links
-            state = subfolder.stat()
-            if (state.st_dev, state.st_ino) in entered:
-                subfolder_names.clear()
-                continue
-            entered.add((state.st_dev, state.st_ino))
-        subfolder_names[:] = sorted(
-            name for name in subfolder_names if name[0] != "." and name not in _IGNORED_FOLDERS
-        )
-        yield subfolder, sorted(name for name in names if name[0] != ".")
-
+from ares_ingest.video.camera_names import ONLY_CAMERA, VideosByEpisode, group_by_names, group_by_pattern
+from ares_ingest.video.listing import JSON_LINES_NAMES, VideoClip, VideoListing, list_folder
 
 _AMBIGUOUS_CAMERAS = (
     "names differ in a word that may be a camera or a task: each file is a separate episode; "
@@ -371,6 +152,7 @@ class VideoFolderPlan:
             return SourceError("video is outside the folder", f"{location}: {outside[0]!r}")
         key, paths = self._key_and_videos(folder, row, {name: path for name, path in videos.items() if path})
         span = "" if row.start is None else f"@{row.start:.3f}-{row.stop:.3f}"
+        span = f"@{row.frames[0]}-{row.frames[1]}" if row.frames else span
         return VideoClip(key=row.episode or key + span, videos=paths, row=row, sidecar=self._sidecar(key, {}))
 
     def _key_and_videos(
@@ -439,10 +221,15 @@ def plan_video_folder(folder: Path, pattern: str, only: str = "") -> VideoFolder
     tables, warnings = _select_tables(files)
     if cameras.ambiguous:
         warnings.append(_AMBIGUOUS_CAMERAS)
+    if cameras.paired:
+        names = ", ".join(cameras.paired)
+        warnings.append(f"{names} are cameras: each number has a video of each; else use --cameras")
     result = VideoFolderPlan(files, cameras, tables, warnings=warnings)
     result.total = sum(1 for _ in result.clips()) if tables else len(cameras.groups) + len(cameras.unmatched)
     result.warnings += [
-        f"videos without a row are left out: {posixpath.basename(table)} has rows that cannot be read"
+        NotRead(
+            f"videos without a row are left out: {posixpath.basename(table)} has rows that cannot be read"
+        )
         for table in sorted(result.left_out)
     ]
     return result
@@ -464,11 +251,8 @@ def _select_tables(files: VideoListing) -> tuple[list[str], list[str]]:
         for table in video_tables
         if posixpath.basename(table) in JSON_LINES_NAMES or posixpath.dirname(table) not in json_lines_folders
     ]
-    warnings = [f"{posixpath.basename(table)} names no video and is not read" for table in files.tables]
     warnings = [
-        warning for warning, table in zip(warnings, files.tables, strict=True) if table not in video_tables
-    ] + [
-        f"{posixpath.basename(table)} is not read: its folder has a JSON lines table"
+        NotRead(f"{posixpath.basename(table)} is not read: its folder has a JSON lines table")
         for table in video_tables
         if table not in selected
     ]

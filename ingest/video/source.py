@@ -17,7 +17,7 @@ from ares.errors import SourceError
 from ares.input import read_json
 from ares.io import FolderEntries, absolute_path, describe_os_error, file_state, folder_name
 from ares.media import VideoInfo, frozen_camera_flags
-from ingest.base import (
+from ares_ingest.base import (
     EpisodeEntry,
     FolderClaim,
     FolderIngester,
@@ -27,30 +27,27 @@ from ingest.base import (
     SourceOptions,
     failing_item,
     make_episode,
+    stamp_labels,
 )
-from ingest.files import (
+from ares_ingest.files import (
     add_missing_cameras,
-    add_unread,
     describe_camera,
     hash_media_file,
     hash_media_files,
     probe_once,
+    stamp_files,
 )
-from ingest.source_words import (
+from ares_ingest.source_words import (
     InvalidRowError,
     VideoRow,
+    describe_table,
     names_a_video,
     parse_video_row,
+    stated_end,
 )
-from ingest.video.plan import (
-    VIDEO_SUFFIXES,
-    PlannedClip,
-    VideoClip,
-    VideoFolderPlan,
-    group_by_names,
-    is_video,
-    plan_video_folder,
-)
+from ares_ingest.video.camera_names import group_by_names
+from ares_ingest.video.listing import VIDEO_SUFFIXES, VideoClip, is_video
+from ares_ingest.video.plan import PlannedClip, VideoFolderPlan, plan_video_folder, read_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,10 +88,7 @@ def load_clip(clip: VideoClip, entry: EpisodeEntry, promised: Collection[str] = 
         cameras=cameras,
         success=row.success,
         success_source=row.success_source,
-        metadata=add_unread(
-            add_missing_cameras(row.metadata, sorted(set(promised) - clip.videos.keys())),
-            (f"video of camera {name} is cut" for name, info in infos.items() if info.is_truncated),
-        ),
+        metadata=add_missing_cameras(row.metadata, sorted(set(promised) - clip.videos.keys())),
     )
     warnings = (*row.warnings, *_row_warnings(row, cameras, infos, span))
     return Record(episode=episode, trajectory=trajectory, warnings=tuple(dict.fromkeys(warnings)))
@@ -128,8 +122,14 @@ def _find_span(info: VideoInfo, row: VideoRow, path: str) -> _VideoSpan:
     if row.start is not None and row.stop is not None:
         limits = np.array([row.start, row.stop]) - 0.5 / rate
         first, stop = (int(number) for number in np.searchsorted(steps, limits))
+    elif row.frames is not None:
+        first, stop = row.frames[0], min(row.frames[1], count)
     if first >= stop:
-        description = f"{row.start:g} to {row.stop:g} s of {info.duration_seconds:g} s"
+        description = (
+            f"frames {row.frames[0]} to {row.frames[1]} of {count}"
+            if row.frames is not None
+            else f"{row.start:g} to {row.stop:g} s of {info.duration_seconds:g} s"
+        )
         raise SourceError("span is not in the video", f"{path}: {description}")
     seconds = steps[first:stop] - steps[first]
     if info.seconds is None:
@@ -195,10 +195,11 @@ def _read_row(clip: VideoClip) -> VideoRow:
 
 def _hash_videos(videos: Mapping[str, str], row: VideoRow) -> str:
     """Hash of the videos, and of the span, so that two spans of one video differ."""
-    if row.start is None or row.stop is None:
+    if row.frames is None and (row.start is None or row.stop is None):
         return hash_media_files(videos.values())
     file_hashes = [hash_media_file(path, file_state(path)) for path in videos.values()]
-    text = f"{' '.join(file_hashes)} {row.start!r} {row.stop!r}"
+    start, stop = row.frames or (row.start, row.stop)
+    text = f"{' '.join(file_hashes)} {start!r} {stop!r}"
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
@@ -230,7 +231,8 @@ def _row_warnings(
     if not all(info.square_pixels for info in infos.values()):
         yield "pixels are not square"
     shortest = min(info.duration_seconds + 1 / info.rate_hz for info in infos.values())
-    if row.stop is not None and row.stop > shortest:
+    is_past = row.frames is not None and row.frames[1] > first.num_frames
+    if is_past or (row.stop is not None and row.stop > shortest):
         yield "span goes past the end of its video"
 
 
@@ -268,10 +270,16 @@ def _list_files(folder_plan: VideoFolderPlan) -> Iterator[SourceFile]:
         yield SourceFile(path=f"{folder_plan.files.folder}/{table}", use="metadata")
 
 
+def _describe_tables(folder_plan: VideoFolderPlan) -> Iterator[str]:
+    for table in folder_plan.tables:
+        rows = (row for _, row in read_rows(folder_plan.files.folder / table) if isinstance(row, VideoRow))
+        yield describe_table(table, ((bool(row.instruction), row.success, stated_end(row)) for row in rows))
+
+
 def _list_items(folder_plan: VideoFolderPlan, dataset: str, options: SourceOptions) -> Iterator[Item]:
     promised = _find_promised_cameras(folder_plan)
     for planned in folder_plan.clips():
-        yield _build_item(planned, dataset, options, promised)
+        yield _build_item(planned, dataset, options, promised, bool(folder_plan.tables))
 
 
 def _find_promised_cameras(folder_plan: VideoFolderPlan) -> list[str]:
@@ -285,7 +293,7 @@ def _find_promised_cameras(folder_plan: VideoFolderPlan) -> list[str]:
 
 
 def _build_item(
-    planned: PlannedClip, dataset: str, options: SourceOptions, promised: Collection[str]
+    planned: PlannedClip, dataset: str, options: SourceOptions, promised: Collection[str], has_tables: bool
 ) -> Item:
     clip = planned.clip
     if not isinstance(clip, SourceError) and not _is_utf8(clip.key):
@@ -299,8 +307,22 @@ def _build_item(
         return failing_item(
             entry.episode_id, location, SourceError(clip.reason, _escape_non_utf8(clip.detail))
         )
-    load = functools.partial(load_clip, clip, entry, promised)
-    return Item(episode_id=entry.episode_id, location=location, load=load, key=clip.key, videos=clip.videos)
+    row = clip.row
+    values = (
+        row.instruction,
+        row.success,
+        row.robot,
+        row.metadata,
+        stamp_files(filter(None, [clip.sidecar])),
+    )
+    return Item(
+        episode_id=entry.episode_id,
+        location=location,
+        load=functools.partial(load_clip, clip, entry, promised),
+        key=clip.key,
+        videos=clip.videos,
+        label_stamp=stamp_labels(*values) or ("" if has_tables else None),
+    )
 
 
 def _is_utf8(text: str) -> bool:
@@ -353,6 +375,7 @@ class VideoIngester(FolderIngester):
                 warnings=tuple(folder_plan.warnings),
                 folder=str(folder),
                 files=functools.partial(_list_files, folder_plan),
+                describe_tables=functools.partial(_describe_tables, folder_plan),
             )
         ]
 

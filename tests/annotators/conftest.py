@@ -14,7 +14,12 @@ from typing import Any, Literal
 
 import pytest
 
-from annotators.base import (
+from ares.annotation import Annotation, Producer
+from ares.episode import Camera, Episode
+from ares.media import probe_video
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from ares_annotators.base import (
     Annotator,
     Frames,
     Options,
@@ -22,12 +27,7 @@ from annotators.base import (
     make_annotation_subject,
     make_episode_subject,
 )
-from annotators.runner.fault_isolation import select_no_frames
-from ares.annotation import Annotation, Producer
-from ares.episode import Camera, Episode
-from ares.media import probe_video
-from ares.settings import Settings
-from ares.workspace import Workspace, open_workspace
+from ares_annotators.runner.fault_isolation import select_no_frames
 from tests.annotators.caption_replies import typed_caption
 from tests.annotators.samples import make_annotation, make_camera, make_episode
 from tests.workspaces import copy_workspace
@@ -192,8 +192,8 @@ def model_server() -> Iterator[ModelServer]:
 @pytest.fixture()
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client's own waits between tries, shortened; what a server asks for by Retry-After stays."""
-    monkeypatch.setattr("annotators.models.server.connection._FIRST_WAIT_SECONDS", 0.01)
-    monkeypatch.setattr("annotators.models.server.connection._LONGEST_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr("ares_annotators.models.server.connection._FIRST_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("ares_annotators.models.server.connection._LONGEST_WAIT_SECONDS", 0.02)
 
 
 @pytest.fixture()
@@ -223,7 +223,7 @@ def module_ws(video_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.fixture(scope="module")
 def remembered_vectors() -> Iterator[None]:
     """CLIP computes the vectors of the same frames or texts once for all tests of a file."""
-    from annotators.models.clip import ClipEncoder
+    from ares_annotators.models.clip import ClipEncoder
 
     with pytest.MonkeyPatch.context() as patched:
         for method in ("encode_images", "encode_texts"):

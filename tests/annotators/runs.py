@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from annotators import runner
-from annotators.base import Options
 from ares.jobs import AnnotateEstimate, AnnotateReport, AnnotateRequest, Engine, make_annotate_request
 from ares.store import Stores
+from ares_annotators import runner
+from ares_annotators.base import Options
 
 
 def annotate(

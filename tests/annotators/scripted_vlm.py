@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from annotators.models import Capability, VlmFailure, VlmReply, VlmRequest
 from ares.annotation import Cost
 from ares.episode import Json
 from ares.errors import ModelError
+from ares_annotators.models import Capability, VlmFailure, VlmReply, VlmRequest
 
 
 class StubVlm:
-    """Fills the protocol `annotators.models.base.Vlm` without a model; for tests of annotators.
+    """Fills the protocol `ares_annotators.models.base.Vlm` without a model; for tests of annotators.
 
     Its name, which every annotation stores as its model, begins with "stub:".
 

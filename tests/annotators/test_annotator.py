@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from annotators.base import Options, Result, Work
-from annotators.embed import EmbedAnnotator, parse_frame_sampling
 from ares.doctor import run_checks
 from ares.episode import Episode, Record, Trajectory
 from ares.errors import MediaError, RequestError
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from ares_annotators.base import Options, Result, Work
+from ares_annotators.embed import EmbedAnnotator, parse_frame_sampling
 from tests.annotators.runs import annotate, estimate_cost
 
 

@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from annotators.base import Budget
-from annotators.models import VlmRequest
-from annotators.models.paid_calls import ModelSpending
 from ares.annotation import Cost
 from ares.settings import Price
+from ares_annotators.base import Budget
+from ares_annotators.models import VlmRequest
+from ares_annotators.models.paid_calls import ModelSpending
 
 
 def test_a_call_waits_for_what_the_calls_before_it_leave() -> None:

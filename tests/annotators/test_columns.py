@@ -7,8 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from annotators.base import Annotator, Options, Result, Work, new_annotation
-from app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql
 from ares.annotation import Column, ColumnType, Producer
 from ares.episode import Json
 from ares.errors import AresError
@@ -16,6 +14,8 @@ from ares.registry import annotators
 from ares.search import compute_facets
 from ares.store import Stores
 from ares.workspace import Workspace
+from ares_annotators.base import Annotator, Options, Result, Work, new_annotation
+from ares_app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql
 from tests.annotators.runs import annotate
 
 _LIGHTS = ("bright", "dim", "dark")

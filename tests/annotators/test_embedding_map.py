@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from annotators.base import Options, Result, Work
-from annotators.embedding_map import MapAnnotator
 from ares.episode import Episode, Record, Trajectory
 from ares.errors import ModelError, RequestError
 from ares.workspace import Workspace
+from ares_annotators.base import Options, Result, Work
+from ares_annotators.embedding_map import MapAnnotator
 from tests.annotators.samples import make_camera, make_episode
 
 _KINDS, _KIND_SIZE = 3, 12
@@ -39,7 +39,7 @@ def no_umap(monkeypatch: pytest.MonkeyPatch) -> None:
     def version(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("annotators.embedding_map.version", version)
+    monkeypatch.setattr("ares_annotators.embedding_map.version", version)
 
 
 def _fill(ws: Workspace, numbers: range) -> list[Episode]:

@@ -10,14 +10,14 @@ from typing import ClassVar
 import pytest
 from pydantic import Field, field_validator, model_validator
 
-from annotators.base import Annotator, Options
-from annotators.options import AnnotatorOptions, takes_options
 from ares.annotation import Producer
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.registry import annotators
 from ares.store import Stores
 from ares.workspace import Workspace
+from ares_annotators.base import Annotator, Options
+from ares_annotators.options import AnnotatorOptions, takes_options
 from tests.annotators.runs import estimate_cost
 
 

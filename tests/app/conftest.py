@@ -49,7 +49,7 @@ def _annotate(opened: Workspace) -> None:
 @pytest.fixture(scope="session")
 def annotated_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Path:
     """The sample with made-up captions and grades, an episode with markup, and motion; only copied."""
-    from annotators.base import Options as AnnotateOptions
+    from ares_annotators.base import Options as AnnotateOptions
     from tests.annotators.runs import annotate
     from tests.ingesting import ingest_paths
 

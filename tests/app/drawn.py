@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from html import unescape
 from typing import Any
 
 from streamlit.testing.v1 import AppTest
@@ -11,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 def draw(page: str, params: Mapping[str, str | list[str]] | None = None) -> AppTest:
     """A page of the workspace in use, at an address."""
-    script = f"from app.dashboard.navigation import make_page_function\nmake_page_function({page!r})()\n"
+    script = f"from ares_app.dashboard.navigation import make_page_function\nmake_page_function({page!r})()\n"
     app = AppTest.from_string(script, default_timeout=300)
     for name, value in (params or {}).items():
         app.query_params[name] = value
@@ -34,9 +35,14 @@ def _walk(block: Any) -> Iterator[Any]:
             yield from _walk(child)
 
 
-def tables(app: AppTest) -> list[dict[str, list[str]]]:
-    """The tables of a page: texts by column."""
+def commands(app: AppTest) -> list[str]:
+    """The commands that a page shows."""
+    bodies = [element.proto.body for element in _walk(app.main) if element.type == "html"]
     return [
-        {name: [row[number][0] for row in data["rows"]] for number, (_, name) in enumerate(data["columns"])}
-        for data in component_data(app, "table")
+        unescape(body).removeprefix("<code>").removesuffix("</code>") for body in bodies if "<code>" in body
     ]
+
+
+def tables(app: AppTest) -> list[dict[str, list[Any]]]:
+    """The tables of a page: values by the name of the column."""
+    return [element.value.to_dict("list") for element in app.dataframe]

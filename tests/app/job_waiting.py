@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from app.server import Job, list_jobs
 from ares.store import Stores
+from ares_app.server import Job, list_jobs
 
 
 def wait_for_job(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ares.errors import EpisodeIndexError, FilterError, RequestError, UnknownEpisode
+from ares.errors import RequestError
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 
@@ -75,37 +75,6 @@ def test_a_sample_is_the_same_for_the_same_seed(ws: Workspace, rows: list[dict[s
     assert len(ws.episodes.sample(6).where("num_steps > 0")) == 6 and len(ws.episodes.sample(99)) == 24
 
 
-def test_an_episode_by_id_start_of_an_id_and_number(ws: Workspace, rows: list[dict[str, Any]]) -> None:
-    episode = ws.episodes[rows[0]["episode_id"]]
-    assert episode == ws.episodes[0] == ws.episodes[rows[0]["episode_id"][:10]]
-    assert ws.episodes[-1].episode_id == rows[-1]["episode_id"]
-    assert episode in ws.episodes and episode.episode_id not in ws.episodes[1:]
-    assert list(ws.episodes[_ids(rows)[3:1:-1]].ids()) == _ids(rows)[2:4]
-
-
-@pytest.mark.parametrize("key", [24, -25, np.int64(24)])
-def test_a_number_beyond_the_end_is_an_index_error(ws: Workspace, key: int) -> None:
-    with pytest.raises(EpisodeIndexError, match=r"number -?2\d: the view has 24, counted from 0") as raised:
-        ws.episodes[key]
-    assert isinstance(raised.value, IndexError)
-
-
-def test_wrong_requests_are_answered_where_they_are_made(ws: Workspace) -> None:
-    with pytest.raises(UnknownEpisode, match="no episode 'zzz'") as raised:
-        ws.episodes["zzz"]
-    assert isinstance(raised.value, KeyError) and "\n" not in str(raised.value)
-    with pytest.raises(FilterError):
-        ws.episodes.where("num_steps >")
-    with pytest.raises(RequestError, match="no column 'x'"):
-        ws.episodes.sort("x")
-    with pytest.raises(RequestError, match="a whole number from 0 on: got -1"):
-        ws.episodes.take(-1)
-    with pytest.raises(RequestError, match="columns are a list of names"):
-        ws.episodes.to_arrow("num_steps")
-    with pytest.raises(RequestError, match="got a DataFrame; give for example df"):
-        ws.episodes.with_ids(ws.episodes.to_pandas())
-
-
 def test_a_view_reads_nothing_until_it_is_used_and_sees_what_is_new(
     tmp_path: Path, demo_samples: Path
 ) -> None:
@@ -129,15 +98,6 @@ def test_what_an_episode_offers(ws: Workspace) -> None:
     video = episode.video("front")
     assert Path(video).is_file() and "<video" in video._repr_html_()
     assert episode.to_json()["episode_id"] == episode.episode_id
-
-
-def test_signals_become_columns_with_their_names(ws: Workspace) -> None:
-    episode = ws.episodes.where("dataset = 'metaworld_sawyer'")[0]
-    trajectory, table = episode.trajectory, episode.trajectory.to_pandas()
-    assert trajectory.action is not None and trajectory.state is not None
-    names = [f"action.{name}" for name in trajectory.action.names]
-    assert np.array_equal(table[names].to_numpy(), trajectory.action.values)
-    assert len(set(table.columns)) == len(table.columns)
 
 
 def test_seconds_outside_the_episode_are_refused(ws: Workspace) -> None:

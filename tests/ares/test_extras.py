@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import gc
 import re
 import sys
-import time
 import tomllib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
-from annotators.base import Options
 from ares.errors import RequestError
-from ares.imports import EXTRA_MODULES, exported_modules, needs_extra
+from ares.imports import EXTRA_MODULES, install_command, needs_extra
 from ares.settings import Settings
-from ares.workspace import Workspace
-from tests.workspaces import CommandResult
+from ares_annotators.base import Options
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
@@ -42,15 +37,17 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 # What needs each library: the extra that installs it, and a use.
 USES: dict[str, tuple[str, Callable[[], object]]] = {
-    "torch": ("models", lambda: import_module("annotators.models").load_clip("ViT-B-32/openai")),
-    "open_clip": ("models", lambda: import_module("annotators.models").load_clip("ViT-B-32/openai")),
+    "torch": ("models", lambda: import_module("ares_annotators.models").load_clip("ViT-B-32/openai")),
+    "open_clip": ("models", lambda: import_module("ares_annotators.models").load_clip("ViT-B-32/openai")),
     "transformers": (
         "models",
-        lambda: import_module("annotators.models").load_vlm("hf:org/name", Options(settings=Settings()), 10),
+        lambda: import_module("ares_annotators.models").load_vlm(
+            "hf:org/name", Options(settings=Settings()), 10
+        ),
     ),
     "httpx2": (
         "openai",
-        lambda: import_module("annotators.models.server.connection").ServerConnection(
+        lambda: import_module("ares_annotators.models.server.connection").ServerConnection(
             "http://127.0.0.1:9", ""
         ),
     ),
@@ -72,17 +69,7 @@ def test_a_missing_library_is_named_with_its_extra(library: str, without: Callab
     extra, use = USES[library]
     with pytest.raises(RequestError) as caught:
         use()
-    assert str(caught.value) == f"{library} is not installed: pip install 'ares-curation[{extra}]'"
-
-
-@pytest.mark.parametrize("library", ["streamlit", "uvicorn"])
-def test_a_command_without_its_extra_is_one_line(
-    library: str, without: Callable[[str], None], ws: Workspace, run_ares: Callable[..., CommandResult]
-) -> None:
-    without(library)
-    refused = run_ares("app", "-w", ws.path, "--port", "0", "--no-browser")
-    line = f"ares app: {library} is not installed: pip install 'ares-curation[app]'"
-    assert (refused.status, refused.err.strip()) == (2, line)
+    assert str(caught.value) == f"{library} is not installed: {install_command(f'ares-curation[{extra}]')}"
 
 
 @pytest.mark.parametrize(
@@ -128,27 +115,3 @@ def _requirements(extra: str) -> list[str]:
 
 def _canonical(requirement: str) -> str:
     return re.split(r"[^A-Za-z0-9._-]", requirement)[0].lower().replace("_", "-")
-
-
-def _let_others_go_on(phase: str, info: dict[str, int]) -> None:
-    time.sleep(0)
-
-
-def test_threads_find_exported_names_at_once() -> None:
-    """Posters of a page are made in threads; the parser of Python 3.11 failed there with a SystemError."""
-    import ares.media
-    import ares.store
-
-    doors = [ares.media.__name__, ares.store.__name__] * 100
-    usual = gc.get_threshold()
-    # Whatever a collection calls lets another thread go on, in the middle of the first one's parsing.
-    gc.callbacks.append(_let_others_go_on)
-    gc.set_threshold(50)
-    try:
-        with ThreadPoolExecutor(8) as threads:
-            found = list(threads.map(exported_modules, doors))
-    finally:
-        gc.set_threshold(*usual)
-        gc.callbacks.remove(_let_others_go_on)
-    assert all(names == found[number % 2] for number, names in enumerate(found))
-    assert found[0]["thumbnail"] == "ares.media.playback"

@@ -185,27 +185,6 @@ def test_an_export_is_reported_and_its_folder_complete(ws: Workspace, tmp_path: 
     assert not (tmp_path / "bad").exists()
 
 
-def test_a_picture_in_memory_can_be_searched_by(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ws, "settings", Settings(embed_model="hash:8"))
-    with pytest.raises(RequestError, match="an image is a path, a PIL image, or an array"):
-        ws.search(image=np.zeros((4, 4)))  # type: ignore[arg-type]
-
-
-def test_a_misspelt_argument_is_answered_with_the_one_that_was_meant(ws: Workspace) -> None:
-    with pytest.raises(TypeError, match=r"search\(\) has no argument 'limt': did you mean 'limit'\?"):
-        ws.search("pick", limt=3)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"remove\(\) has no argument 'datasset': did you mean 'dataset'\?"):
-        ws.remove(datasset="droid")  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"export\(\) has no argument 'ftps': did you mean 'fps'\?"):
-        ws.export("a", "b", ftps=5)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="did you mean 'descending'"):
-        ws.episodes.sort("num_steps", ascending=False)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"annotate\(\) has no argument 'wehre': did you mean 'where'\?"):
-        ws.annotate("motion", wehre="success")  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"estimate\(\) has no argument 'modle': did you mean 'model'\?"):
-        ws.estimate("caption", modle="hf:x")  # type: ignore[call-arg]
-
-
 @pytest.mark.parametrize("other", [{"ids": ("a",)}, {"set": "train"}, {"search": "drawer"}])
 def test_a_request_of_a_run_takes_no_list_set_or_search(other: dict[str, Any]) -> None:
     with pytest.raises(RequestError, match=f"annotators run over a filter: got .*{next(iter(other))}"):
@@ -218,7 +197,7 @@ def test_a_run_that_cannot_be_meant_is_refused_by_its_quote_too(ws: Workspace) -
             verb()
         with pytest.raises(RequestError, match="annotators are named one by one: got a list"):
             verb(["motion", "embed"])  # type: ignore[arg-type]
-        with pytest.raises(RequestError, match="a reason goes with a retry: got --reason 'server'"):
+        with pytest.raises(RequestError, match="a reason goes with a retry: got the reason 'server'"):
             verb("motion", reason="server")
         with pytest.raises(RequestError, match="wrong number of memory_gb: -1; give a number above 0"):
             verb("motion", per_worker={"memory_gb": -1})

@@ -11,16 +11,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from annotators.base import Annotator, Options
-from app.cli.main import main
 from ares.doctor import run_checks
 from ares.registry import annotators
 from ares.settings import Settings
 from ares.store import Stores, reset_applied_sequence
 from ares.workspace import Workspace, open_workspace
+from ares_annotators.base import Annotator, Options
+from ares_app.cli.main import main
+from ares_ingest.pipeline.write import check_unchecked_episodes
 from benchmarks.synthetic_annotations import append_synthetic_annotations
 from benchmarks.synthetic_episodes import add_synthetic_episodes
-from ingest.pipeline.write import check_unchecked_episodes
 from tests.annotators.runs import annotate, estimate_cost
 
 pytestmark = pytest.mark.slow
@@ -45,7 +45,7 @@ def small_batches() -> Iterator[None]:
             "ares.curation.sets._PIECE_TOKENS",
             "ares.doctor.checks._CHUNK",
             "ares.doctor.sources._CHUNK",
-            "annotators.runner.run._PLAN_BATCH_SIZE",
+            "ares_annotators.runner.run._PLAN_BATCH_SIZE",
         ):
             patched.setattr(constant, _BATCH_SIZE)
         patched.setattr("ares.doctor.log_checks._SAMPLE_EPISODES", _BATCH_SIZE)
@@ -139,6 +139,7 @@ def test_memory_does_not_grow_with_the_workspace(
         "curation.sets._DOCUMENT_IDS",
         "store.temp_db._BATCH",
         "store.lance.episode_snapshot._SCAN_ROWS",
+        "workspace.rebuild._PAGE",
         "workspace.recipe_cards._PAGE",
     ):
         monkeypatch.setattr(f"ares.{block}", 400)

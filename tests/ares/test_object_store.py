@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 import uuid
@@ -13,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from app.cli.main import main
 from ares.errors import RequestError, StoreError
+from ares.io import parse_path
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
+from ares_app.cli.main import main
 
 Ares = Callable[..., Any]
 
@@ -121,10 +124,50 @@ def _run_concurrently(*scripts: str) -> list[str]:
     return outputs
 
 
+class _KillingList(list[tuple[str, str, str]]):
+    """Requests of a server; a process is killed by the first that writes an object of a name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def append(self, request: tuple[str, str, str]) -> None:
+        super().append(request)
+        if request[0] == "PUT" and re.search(self.name, request[1]) and self.processes:
+            self.processes.pop().kill()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [r"out\.tmp/\w+/data", "out/data", "out/manifest.json"])
+def test_an_export_that_is_killed_is_whole_after_the_same_command(
+    ares: Ares, workspace_uri: str, demo_samples: Path, s3_environ: Any, name: str, tmp_path: Path
+) -> None:
+    bucket = workspace_uri.removesuffix("/lab/ws")
+    s3_environ.upload(demo_samples / "video", f"{bucket.removeprefix('s3://')}/source")
+    assert ares("ingest", f"{bucket}/source")["kept"] == 12
+    assert ares("set", "create", "all", "--where", "num_steps > 0")["episodes"] == 12
+    command = ["export", "all", f"{bucket}/out", "--format", "lerobot"]
+    asked, s3_environ.asked = s3_environ.asked, _KillingList(name)
+    program = (
+        f"from ares_app.cli.main import main\nraise SystemExit(main({[*command, '-w', workspace_uri]!r}))"
+    )
+    s3_environ.asked.processes.append(process := subprocess.Popen([sys.executable, "-c", program]))
+    assert process.wait(timeout=120) == -signal.SIGKILL
+    s3_environ.asked = asked
+    exported = ares(*command)
+    assert (exported["path"], exported["episodes"]) == (f"{bucket}/out", 12)
+    with open_workspace(str(tmp_path / "again"), settings_from_environment()) as again:
+        again.ingest(f"{bucket}/out", quiet=True)
+        hashes = {episode.content_hash for episode in again.episodes}
+    with open_workspace(workspace_uri, settings_from_environment()) as ws:
+        assert hashes == {episode.content_hash for episode in ws.episodes}
+    assert not parse_path(f"{bucket}/out.tmp").exists()
+
+
 _OPEN = "from ares.settings import settings_from_environment as settings\nfrom ares.workspace import open_workspace\n"
 _APPEND = """
 import numpy as np
-from annotators.base import FrameVectors
+from ares_annotators.base import FrameVectors
 for number in range(8):
     frames = {"seconds": np.zeros(5), "vectors": np.ones((5, 4), np.float32)}
     rows = FrameVectors(episode_id=f"{writer}/{number}", camera="c", **frames)
@@ -158,6 +201,6 @@ def test_two_who_append_at_once_lose_no_row(workspace_uri: str) -> None:
 @pytest.mark.slow
 def test_two_jobs_at_once_wait_for_each_other(workspace_uri: str, demo_samples: Path) -> None:
     command = ["ingest", str(demo_samples / "video"), "-w", workspace_uri]
-    _run_concurrently(*[f"from app.cli.main import main\nassert main({command!r}) == 0"] * 2)
+    _run_concurrently(*[f"from ares_app.cli.main import main\nassert main({command!r}) == 0"] * 2)
     with open_workspace(workspace_uri, settings_from_environment()) as ws:
         assert ws.stores.tables.episodes.count() == ws.stores.tables.trajectories.count() == 12

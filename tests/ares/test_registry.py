@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tomllib
 from importlib import import_module
-from importlib.metadata import Distribution
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,7 +15,6 @@ import pytest
 
 from ares import registry
 from ares.errors import ModelError, PluginError
-from ares.imports import MOVED, find_moved_package
 from ares.registry import Registry, plugin_faults
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,12 +26,6 @@ BROKEN = {
     "wrong_syntax": ("def f(:", "SyntaxError"),
     "no_factory": ("x = 1", "AttributeError"),
     "ends_the_process": ("raise SystemExit(7)", "SystemExit: 7"),
-    "moved_package": (
-        "from ares.quality import Finding",
-        "No module named 'ares.quality'; its names are in ares.signals, ares.checks and ares.reports; repair",
-    ),
-    "moved_names": ("from ares.store.lance import EpisodeTable", "; its names are in ares.store; repair"),
-    "moved_module": ("import ares.quality.contract.terms", "; its names are in ares.contract; repair"),
 }
 
 
@@ -60,7 +52,7 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ares(guest: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("ARES_")}
     environ |= {"PYTHONPATH": str(guest)}
-    command = [sys.executable, "-m", "app.cli.main", *arguments]
+    command = [sys.executable, "-m", "ares_app.cli.main", *arguments]
     return subprocess.run(command, env=environ, capture_output=True, text=True)
 
 
@@ -68,7 +60,7 @@ def ares(guest: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_broken_plugins_leave_every_command_alone(guest: Path, tmp_path: Path, demo_samples: Path) -> None:
     """They are in the list of names; what has nothing to do with them works."""
     listed = ares(guest, "annotate", "--help").stdout
-    assert all(name in listed for name in BROKEN) and "--caption.layout" in listed
+    assert all(name in listed for name in BROKEN) and "--layout" in listed
     workspace = ["-w", str(tmp_path / "ws"), "--json"]
     ingested = ares(guest, "ingest", str(demo_samples / "video"), "--limit", "2", *workspace)
     document = json.loads(ingested.stdout)
@@ -111,22 +103,6 @@ def test_errors_of_ares_and_ctrl_c_are_no_faults() -> None:
         raise SystemExit(3)
 
 
-def test_the_metadata_of_a_package_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every record of an ingestion is read under the label of its ingester."""
-    parsed: list[str] = []
-    metadata = Distribution.metadata.fget  # type: ignore[attr-defined]
-
-    def counted(distribution: Distribution) -> object:
-        parsed.append("")
-        return metadata(distribution)
-
-    monkeypatch.setattr(Distribution, "metadata", property(counted))
-    registry = Registry("ingester")
-    labels = {registry.label("lerobot") for _ in range(100)}
-    assert len(parsed) == 1
-    assert labels == {f"ingester 'lerobot' of {registry.package('lerobot')}"}
-
-
 def test_the_registry_lists_every_group_with_its_protocol_and_folders() -> None:
     entry_points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
     assert GROUPS.keys() == entry_points.keys()
@@ -134,20 +110,6 @@ def test_the_registry_lists_every_group_with_its_protocol_and_folders() -> None:
         module, _, protocol = group.protocol.partition(":")
         assert not protocol or hasattr(import_module(module), protocol), name
         assert find_spec(module) and all((ROOT / folder).exists() for folder in group.folders), name
-        files = [f"{value.partition(':')[0].replace('.', '/')}.py" for value in entry_points[name].values()]
+        values = [value.partition(":")[0].removeprefix("ares_") for value in entry_points[name].values()]
+        files = [f"{value.replace('.', '/')}.py" for value in values]
         assert not [file for file in files if not file.startswith(group.folders)], name
-
-
-@pytest.mark.parametrize("package", MOVED)
-def test_a_moved_package_is_gone_and_its_names_are_somewhere(package: str) -> None:
-    """A folder may be left where it was; then it is not entered by its name any more."""
-    left = ROOT / package.replace(".", "/")
-    assert not left.with_suffix(".py").exists() or package.startswith("annotators.models.")
-    assert not (left / "__init__.py").exists() or len((left / "__init__.py").read_text().splitlines()) == 1
-    for place in MOVED[package].replace(" and ", ", ").split(", "):
-        assert find_spec(place), place
-
-
-def test_only_an_import_can_miss_a_moved_package() -> None:
-    other = ModuleNotFoundError("No module named 'ares.qualities'", name="ares.qualities")
-    assert not any(map(find_moved_package, (other, ImportError("no name"), ValueError("ares.quality"))))

@@ -1,4 +1,4 @@
-"""A file of the user that has the name of a package of ARES is named in one line, and others are no problem."""
+"""Files of the user named `app.py`, `ingest.py` or `annotators/` stay his: ARES reads none, and stands in for none."""
 
 from __future__ import annotations
 
@@ -9,49 +9,43 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-_INGEST = "import ares; ares.open('w', create=True).ingest('data')"
+# What a script or the cells of a notebook do, with files of the user before and after ARES.
+PROGRAM = """
+import ingest
+import ares
+workspace = ares.open("ws", create=True)
+assert workspace.ingest({data!r}, limit=2, quiet=True).kept == 2
+workspace.annotate("motion", quiet=True)
+import app, annotators
+print(ingest.OWNER, app.OWNER, annotators.OWNER)
+"""
 
 
-def _run(folder: Path, *arguments: str, path: str = "") -> subprocess.CompletedProcess[str]:
-    inherited = os.environ.get("PYTHONPATH", "")
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [path, inherited]))}
-    return subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=environ, capture_output=True, text=True
-    )
+@pytest.fixture
+def lab(tmp_path: Path, demo_samples: Path) -> Path:
+    """A folder with such files and the script `curate.py`."""
+    for name in ("app.py", "ingest.py", "annotators/__init__.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("OWNER = 'user'\n")
+    (tmp_path / "curate.py").write_text(PROGRAM.format(data=str(demo_samples / "video")))
+    return tmp_path
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "ingest.py",
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in ("annotators/__init__.py", "annotators/own.py")
-        ),
-    ],
-)
-def test_the_command_names_both_files(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    (tmp_path / name).write_text("")
-    package = name.partition("/")[0].removesuffix(".py")
-    assert "there is no workspace" in _run(tmp_path, "-m", "ares", "status").stderr
-    ran = _run(tmp_path, "-m", "ares", "status", path=str(tmp_path))
-    if name == "annotators/own.py":  # a folder without __init__.py hides nothing
-        assert "there is no workspace" in ran.stderr
-        return
-    assert ran.returncode == 2 and len(ran.stderr.splitlines()) == 1
-    assert f"{tmp_path / name} hides {ROOT / package / '__init__.py'}" in ran.stderr
+def _printed(folder: Path, *arguments: str, path: str = "") -> str:
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([path, os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=folder, env=environ, stdout=-1, text=True, check=True).stdout
 
 
-@pytest.mark.slow
-def test_the_first_verb_names_both_files_and_the_rest_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "ingest.py").write_text("")
-    ran = _run(tmp_path, "-c", _INGEST)
-    last = ran.stderr.splitlines()[-1]
-    assert last.startswith("ares.errors.RequestError: the module 'ingest' is not the one of ARES: ")
-    assert str(tmp_path / "ingest.py") in last and str(ROOT / "ingest" / "__init__.py") in last
-    assert _run(tmp_path, "-c", "import ares; print(ares.open('v', create=True))").returncode == 0
+def test_a_script_beside_such_files(lab: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert _printed(tmp_path_factory.mktemp("w"), str(lab / "curate.py")) == "user user user\n"
 
-    ran = _run(tmp_path, "-c", f"import ingest; {_INGEST}")
-    assert "hides" in ran.stderr.splitlines()[-1], "also where the user has imported it"
+
+def test_a_notebook_beside_such_files(lab: Path) -> None:
+    """The current folder is first on the path of a notebook, as it is with `-c`."""
+    assert _printed(lab, "-c", (lab / "curate.py").read_text()) == "user user user\n"
+
+
+def test_a_command_in_such_a_folder_that_is_also_first_on_the_path(lab: Path, demo_samples: Path) -> None:
+    ingest = ("ingest", str(demo_samples / "video"), "--limit", "2", "-w", "ws")
+    assert "kept 2" in _printed(lab, "-m", "ares", *ingest, path=str(lab))

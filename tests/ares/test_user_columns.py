@@ -42,8 +42,8 @@ def test_many_values_and_filters_by_sets_agree_with_python(tmp_path: Path, demo_
         score = dict(zip(ids, (0.1, 0.4, None, 0.6, None, 0.9), strict=True))
         ws.set_values("score", score)
         a, b = set(ids[:4]), set(ids[2:5])
-        ws.sets.create("a", ws.episodes.with_ids(a))
-        ws.sets.create("b", ws.episodes.with_ids(b))
+        ws.sets.create("a", ws.episodes & a)
+        ws.sets.create("b", ws.episodes & b)
         # Of a missing value a comparison is unknown, and so is what is joined with it and not decided.
         above = {id: None if value is None else value > 0.3 for id, value in score.items()}
         expected = {

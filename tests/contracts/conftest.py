@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.base import SourceOptions
+from ares_ingest.base import SourceOptions
 from tests.ares.conftest import make_annotation
 from tests.ares.store.conftest import open_database, open_store, store
 from tests.ingest.agibot.conftest import write_agibot

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from pydantic.fields import FieldInfo
 
-from annotators.base import Options
-from annotators.options import options_model
-from annotators.runner.fault_isolation import check_annotator
-from app.demo.run import GRADE_OPTIONS
 from ares.episode import Json
 from ares.registry import annotators
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.base import SourceOptions
+from ares_annotators.base import Options
+from ares_annotators.options import options_model
+from ares_annotators.runner.fault_isolation import check_annotator
+from ares_app.demo.run import GRADE_OPTIONS
+from ares_ingest.base import SourceOptions
 from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
@@ -62,7 +62,7 @@ def _map_by_pca() -> Iterator[None]:
         raise PackageNotFoundError(name)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("annotators.embedding_map.version", missing)
+        patched.setattr("ares_annotators.embedding_map.version", missing)
         yield
 
 
@@ -136,7 +136,7 @@ def in_folder_of_rubric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     """The current folder holds the shipped rubric with one category changed, and another list of phrases."""
     import yaml
 
-    from annotators.grade import load_rubric
+    from ares_annotators.grade import load_rubric
 
     document = load_rubric("simulation").model_dump(mode="json")
     document["criteria"][0]["category"] = "important"

@@ -12,7 +12,7 @@ import pytest
 from ares.episode import Record
 from ares.errors import AresError
 from ares.registry import ingesters
-from ingest.base import Ingester, Item, SourceOptions
+from ares_ingest.base import Ingester, Item, SourceOptions
 from tests.contracts.conftest import MakeSample
 from tests.thinning import some_by_day
 

@@ -186,4 +186,8 @@ def test_a_parquet_export_has_every_step(source: tuple[Workspace, CurationSet], 
         assert [row["reward"] for row in rows] == (
             [None] * episode.num_steps if reward is None else reward.ravel().tolist()
         )
-        assert {f"signal {name}" for name in trajectory.extra} <= set(report.left_out)
+        stored = [
+            {name: signal.values[step].tolist() for name, signal in trajectory.extra.items()}
+            for step in range(len(rows))
+        ]
+        assert [dict(row["signals"]) for row in rows] == stored

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ares.contract.conversions import convert_rotation
+from ares.contract.rotations import convert_rotation
 from ares.signals.plain_arrays import EpisodeSignals
 
 Array = NDArray[np.float64]

@@ -257,12 +257,23 @@ class HostileFile:
     what: str
 
 
+def write_card(card: Path, folder: Path, labels: str | bytes) -> Path:
+    """A card in a folder, with other labels and their right hash, so that they are read."""
+    document, content = json.loads(card.read_text()), labels.encode() if isinstance(labels, str) else labels
+    (folder / document["labels"]["file"]).write_bytes(content)
+    count = content.count(b'{"annotation"')
+    document["labels"] |= {"sha256": sha256(content).hexdigest(), "annotations": count}
+    (folder / card.name).write_text(json.dumps(document))
+    return folder / card.name
+
+
 def make_hostile_file(good: GoodFiles, folder: Path, seed: int) -> HostileFile:
-    """A bent file in a folder; a card with other labels has their right hash, so that they are read."""
+    """A bent file in a folder."""
     chance = random.Random(f"hostile {seed}")
     kind = ("labels", "card", "labels", "card", "lock", "answers")[seed % 6]
     if kind == "labels":
-        return _write(folder / "bent.labels.jsonl", kind, *_bend_labels(good.labels.read_text(), chance))
+        what, content = _bend_labels(good.labels.read_text(), chance)
+        return HostileFile(kind=kind, path=write_card(good.card, folder, content), what=what)
     if kind == "answers":
         return _write(folder / "bent.jsonl", kind, *_bend(good.answers.read_bytes(), chance))
     card = good.copy_to(folder)
@@ -270,12 +281,6 @@ def make_hostile_file(good: GoodFiles, folder: Path, seed: int) -> HostileFile:
     if kind == "lock":
         names = ("name", "version", "created", "recipe", "episodes", "ids_hash", "ids")
         document = {name: document[name] for name in names}
-    elif chance.random() < 0.4:
-        what, content = _bend_labels(good.labels.read_text(), chance)
-        (folder / good.labels.name).write_bytes(content)
-        count = content.count(b'{"annotation"')
-        document["labels"] |= {"sha256": sha256(content).hexdigest(), "annotations": count}
-        return _write(card, kind, f"labels: {what}", json.dumps(document).encode())
     return _write(card, kind, *_bend(json.dumps(document, indent=1).encode(), chance))
 
 

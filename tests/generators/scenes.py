@@ -191,9 +191,7 @@ _SPAN_SECONDS = {
     codes.COMPRESSION_DAMAGE.code: 0.5,
     codes.VIDEO_LENGTH.code: 0.5,
     codes.CAMERA_RATE.code: 1.0,
-    codes.VIDEO_RATE.code: 1.0,
     codes.VIDEO_LAG.code: 0.5,
-    codes.CAMERA_LAG.code: 0.5,
 }
 _ROOM = 2.5
 
@@ -298,19 +296,6 @@ def _frozen_span(
     return _with_frames(episode, camera, frames, span[0] / episode.rate_hz)
 
 
-def _dropped_frames(
-    episode: FilmedEpisode, camera: str, strength: float, rng: np.random.Generator
-) -> VideoFault | None:
-    """Frames are cut out, and the last one repeated at the end: those after the cut are early."""
-    span = _moving_span(episode, camera, strength, rng)
-    if span is None:
-        return None
-    frames = episode.cameras[camera]
-    cut = np.delete(frames, np.arange(*span), axis=0)
-    cut = np.concatenate([cut, np.repeat(cut[-1:], len(frames) - len(cut), axis=0)])
-    return _with_frames(episode, camera, cut, span[0] / episode.rate_hz)
-
-
 def _swapped_colours(
     episode: FilmedEpisode, camera: str, strength: float, rng: np.random.Generator
 ) -> VideoFault | None:
@@ -370,21 +355,6 @@ def _late_video(episode: FilmedEpisode, camera: str, strength: float, rng: np.ra
     return _with_frames(episode, camera, frames[shown], 0.0)
 
 
-def _late_of_two(
-    episode: FilmedEpisode, camera: str, strength: float, rng: np.random.Generator
-) -> VideoFault | None:
-    return _late_video(episode, list(episode.cameras)[1], strength, rng) if len(episode.cameras) > 1 else None
-
-
-def _other_rate(episode: FilmedEpisode, camera: str, strength: float, rng: np.random.Generator) -> VideoFault:
-    """The video runs faster or slower than its stamps say, about its middle."""
-    frames = episode.cameras[camera]
-    middle = (len(frames) - 1) / 2
-    factor = 1 + strength * float(rng.choice([-1, 1]))
-    shown = np.round(middle + (np.arange(len(frames)) - middle) * factor).astype(int)
-    return _with_frames(episode, camera, frames[np.clip(shown, 0, len(frames) - 1)], 0.0)
-
-
 def _half_rate(episode: FilmedEpisode, camera: str, strength: float, rng: np.random.Generator) -> VideoFault:
     frames = episode.cameras[camera]
     stride = max(2, round(1 / max(1 - strength, 0.01)))
@@ -398,13 +368,10 @@ VIDEO_PLANTERS: Mapping[str, Planter] = {
     codes.BLACK.code: _black_span,
     codes.FROZEN.code: _frozen_span,
     codes.REPEATED_FRAMES.code: _frozen_span,
-    codes.DROPPED_FRAMES.code: _dropped_frames,
     codes.COLOUR_ORDER.code: _swapped_colours,
     codes.SWAPPED_CAMERAS.code: _swapped_cameras,
     codes.COMPRESSION_DAMAGE.code: _damaged_frames,
     codes.VIDEO_LENGTH.code: _other_length,
     codes.VIDEO_LAG.code: _late_video,
-    codes.CAMERA_LAG.code: _late_of_two,
-    codes.VIDEO_RATE.code: _other_rate,
     codes.CAMERA_RATE.code: _half_rate,
 }

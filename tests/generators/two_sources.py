@@ -1,4 +1,4 @@
-"""A drawn robot, what it records, and the conventions by which a second dataset of it may differ.
+"""A drawn robot and what it records.
 
 Written from the paragraph of issue 33 on sets from several sources, before what it says was built, and from no
 other code: nothing here is shared with what compares datasets.
@@ -6,8 +6,7 @@ other code: nothing here is shared with what compares datasets.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,10 +60,6 @@ class Recorded:
     states: tuple[Array, ...]
     actions: tuple[Array, ...]
     names: tuple[str, ...]
-
-    def mapped(self, change: Callable[[Array], Array]) -> Recorded:
-        """The same episodes with a function applied to each (T, D) array."""
-        return replace(self, states=tuple(map(change, self.states)), actions=tuple(map(change, self.actions)))
 
 
 def random_robot(rng: np.random.Generator) -> ArmRobot:
@@ -156,80 +151,3 @@ def _record_episode(robot: ArmRobot, points: Array, rng: np.random.Generator) ->
     return state, command + rng.normal(0, 0.3, command.shape) * noise * (
         np.abs(np.gradient(command, axis=0)) > 1e-6
     )
-
-
-def _change_signals(
-    recorded: Recorded, change: Callable[[Array], Array], rng: np.random.Generator
-) -> Recorded:
-    """The change in both signals of every episode, or in one of them."""
-    signals = str(rng.choice(["both", "both", "both", "state", "action"]))
-    changed = recorded.mapped(change)
-    if signals == "state":
-        return replace(changed, actions=recorded.actions)
-    return replace(changed, states=recorded.states) if signals == "action" else changed
-
-
-def _some_joints(robot: ArmRobot, rng: np.random.Generator, most: int) -> list[int]:
-    arm = robot.dimensions("arm")
-    return sorted(rng.choice(arm, int(rng.integers(1, min(most, len(arm)) + 1)), replace=False).tolist())
-
-
-def _plant_unit(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
-    """Some joints, or all, in degrees, percents, thousandths, or by any factor from 1.5 on."""
-    arm = robot.dimensions("arm")
-    joints = arm if rng.random() < 0.5 else _some_joints(robot, rng, len(arm))
-    any_factor = float(np.exp(rng.uniform(np.log(1.5), np.log(300)) * rng.choice([-1, 1])))
-    factor = np.ones(len(robot.names))
-    factor[joints] = float(rng.choice([DEGREES, 1 / DEGREES, 100 / 3, 1000.0, any_factor, any_factor]))
-    return _change_signals(recorded, lambda values: values * factor, rng)
-
-
-def _plant_sign(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
-    joints = _some_joints(robot, rng, 3)
-    factor = np.where(np.isin(np.arange(len(robot.names)), joints), -1.0, 1.0)
-    return _change_signals(recorded, lambda values: values * factor, rng)
-
-
-def _plant_offset(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
-    """Other zeros, from a fifth of a radian on."""
-    joints, offset = _some_joints(robot, rng, 3), np.zeros(len(robot.names))
-    sizes = rng.choice([np.pi / 2, np.pi, rng.uniform(0.2, 0.8), rng.uniform(0.8, 3.0)], len(joints))
-    offset[joints] = sizes * rng.choice([-1, 1], len(joints))
-    return _change_signals(recorded, lambda values: values + offset, rng)
-
-
-def _plant_gripper(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
-    """Grippers and fingers turned round, or in percents, or both."""
-    is_finger = np.isin(np.arange(len(robot.names)), robot.dimensions("gripper", "hand"))
-    scale = float(rng.choice([1.0, 1.0, 100.0, 255.0]))
-    is_turned = scale == 1 or rng.random() < 0.5
-
-    def change(values: Array) -> Array:
-        turned = robot.high + robot.low - values if is_turned else values
-        return np.where(is_finger, turned * scale, values)
-
-    return recorded.mapped(change)
-
-
-def _plant_exchange(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
-    """Two joints in each other's place, or three that moved on by one."""
-    joints = rng.choice(robot.dimensions("arm"), int(rng.choice([2, 2, 3])), replace=False)
-    order = np.arange(len(robot.names))
-    order[joints] = np.roll(joints, 1)
-    return _change_signals(recorded, lambda values: values[:, order], rng)
-
-
-def _plant_pace(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
-    """Every second or third step alone, under the rate of all."""
-    step = int(rng.choice([2, 3]))
-    return recorded.mapped(lambda values: values[::step])
-
-
-SIGNAL_PLANTERS: dict[str, Callable[[ArmRobot, Recorded, np.random.Generator], Recorded]] = {
-    "unit": _plant_unit,
-    "sign": _plant_sign,
-    "offset": _plant_offset,
-    "gripper": _plant_gripper,
-    "exchanged": _plant_exchange,
-    "pace": _plant_pace,
-}

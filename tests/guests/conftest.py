@@ -28,11 +28,11 @@ from pathlib import Path
 from dataclasses import replace
 from ares.errors import SourceError
 from ares.export import ExportReport, ExportedMember, export_members
-from ares.export.resume import staging_folder
-from annotators.base import Result, new_annotation
+from ares.export.staging import staging_folder
+from ares_annotators.base import Result, new_annotation
 from ares.annotation import Column, Producer
-from ingest.base import Item, Source, SourceFile
-from ingest.file_ingester import FileEpisode, FileIngester, _FileEntry, load_file_episode
+from ares_ingest.base import Item, Source, SourceFile
+from ares_ingest.file_ingester import FileEpisode, FileIngester, _FileEntry, load_file_episode
 from mine.steps import read_steps
 
 

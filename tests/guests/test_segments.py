@@ -14,12 +14,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from app.dashboard import cached_reads
 from ares import registry
 from ares.annotation import Annotation
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from ares.workspace.summary import describe_episode
+from ares_app.dashboard import cached_reads
 from tests.conftest import ROOT
 from tests.guests.conftest import Ares
 

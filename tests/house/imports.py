@@ -21,8 +21,9 @@ def file_name(path: Path) -> str:
 
 
 def module_name(path: Path) -> str:
-    """Dotted name of a file; a package's `__init__.py` has the name of the package."""
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    """Dotted name of a file; a package's `__init__.py` has the name of the package, which its folder shortens."""
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    return f"ares_{name}" if name.partition(".")[0] in PACKAGES[1:] else name
 
 
 MODULES = {module_name(path): path for path in SOURCES}

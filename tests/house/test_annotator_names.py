@@ -28,6 +28,7 @@ NAMED = {
     "ares/workspace/answers.py": {"caption"},
     # What a person can write in place of what is shown.
     "ares/workspace/correcting.py": {"caption"},
+    "ares/workspace/recipe_cards.py": {"caption"},
     "ares/workspace/workspace.py": {"caption"},
     "ares/workspace/measuring.py": {"caption"},
     "ares/export/precision_gate.py": {"caption"},
@@ -57,14 +58,16 @@ NAMED = {
     "ares/rubric/grade_projection.py": {"grade"},
     # Workspaces of layout 1 do not say what their producers describe.
     "ares/store/stores.py": {"caption", "grade"},
+    # The slot of a caption, and what another tool calls the properties of a region.
+    "ares/rubric/slots.py": {"attributes"},
+    "ares/rubric/control_texts.py": {"attributes"},
 }
 # Strings that the name of something else is compared with: container formats of videos, fields, properties of signals.
 COMPARED = {
-    "ares/contract/mixing.py": {"unit"},
     # Of the column that texts of episodes fill, not of an annotator.
     "ares/export/base.py": {"caption"},
     "ares/media/video/codec.py": {"avi"},
-    "ares/media/video/probe.py": {"matroska", "mp4"},
+    "ares/media/video/orientation.py": {"matroska", "mp4"},
 }
 
 

@@ -8,7 +8,8 @@ import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-from tests.house.imports import PACKAGES, ROOT, SOURCES, file_name, imports_of
+from ares.imports import PACKAGES
+from tests.house.imports import ROOT, SOURCES, file_name, imports_of
 
 # Libraries of the user's choice: what needs them says how to install them.
 OPTIONAL = {"pandas", "polars"}

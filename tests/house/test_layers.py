@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -29,9 +31,9 @@ from tests.house.imports import (
 # What each package must not know.
 NO_PRODUCT = {"tests", "benchmarks"}
 ABOVE = {
-    "ares": {"ingest", "annotators", "app"} | NO_PRODUCT,
-    "ingest": {"annotators", "app"} | NO_PRODUCT,
-    "annotators": {"ingest", "app"} | NO_PRODUCT,
+    "ares": {"ares_ingest", "ares_annotators", "ares_app"} | NO_PRODUCT,
+    "ingest": {"ares_annotators", "ares_app"} | NO_PRODUCT,
+    "annotators": {"ares_ingest", "ares_app"} | NO_PRODUCT,
     "app": NO_PRODUCT,
 }
 # Floors inside `ares`, lowest first: a room imports from the floors below its own, and nothing from its own floor.
@@ -40,7 +42,7 @@ FLOORS = (
     {"deadline", "imports", "names", "settings"},
     {"io", "registry"},
     {"episode", "input"},
-    {"annotation", "clock", "formats", "signals"},
+    {"annotation", "clock", "formats", "imitation", "signals"},
     {"media"},
     {"checks", "store"},
     {"contract", "jobs", "repair", "rubric", "search"},
@@ -52,6 +54,7 @@ FLOORS = (
 )
 BANNED = {"tensorflow", "lerobot"}
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
+OTHERS = [path for folder in ("tests", "benchmarks", "scripts") for path in (ROOT / folder).rglob("*.py")]
 OUTSIDE = [*SOURCES, *sorted((ROOT / "benchmarks").glob("*.py"))]
 
 
@@ -69,6 +72,24 @@ def test_a_package_does_not_know_those_above_it() -> None:
         file_name(path): _top_packages(path) & ABOVE[path.relative_to(ROOT).parts[0]] for path in SOURCES
     }
     assert not {name: above for name, above in known.items() if above}
+
+
+def test_no_file_names_a_folder_by_its_plain_name() -> None:
+    """`ares_app.cli` is a second copy of `ares_app.cli` in a clone, and nothing elsewhere."""
+    named = {
+        f"{file_name(path)}: {text}"
+        for path in [*SOURCES, *OTHERS]
+        for text in _dotted_names(path)
+        if (match := re.match(r"(ingest|annotators|app)\.(\w+)", text))
+        and any((ROOT / match[1] / f"{match[2]}{suffix}").exists() for suffix in ("", ".py"))
+    }
+    assert {name for name in named if not name.startswith("ares/imports.py: ")} == set()  # names of 0.1
+
+
+def _dotted_names(path: Path) -> Iterator[str]:
+    tree = ast.parse(path.read_text())
+    yield from (f"{module}.{name}" for module, name in imported_names(tree))
+    yield from (str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant))
 
 
 def test_floors_of_ares_import_downwards() -> None:
@@ -133,7 +154,7 @@ def _enters_rightly(importer: str, module: str, name: str) -> bool:
 
 def _is_program(module: str) -> bool:
     """Whether a module is started by its name: the command line, or a page of the dashboard."""
-    return module == "app.cli.main" or "{" in module
+    return module == "ares_app.cli.main" or "{" in module
 
 
 @pytest.mark.parametrize("room", sorted(ROOMS))
@@ -178,14 +199,14 @@ def _names(path: Path) -> set[str]:
 @pytest.mark.parametrize(
     "source",
     [
-        "import app.cli",
-        "def f():\n    from app.demo import x",
-        "import_module('app.cli.main')",
-        "importlib.import_module(f'app.cli.{name}')",
+        "import ares_app.cli",
+        "def f():\n    from ares_app.demo import x",
+        "import_module('ares_app.cli.main')",
+        "importlib.import_module(f'ares_app.cli.{name}')",
     ],
 )
 def test_the_reader_of_imports_sees_every_form(source: str) -> None:
-    assert "app" in {module.split(".")[0] for module, _ in imported_names(ast.parse(source))}
+    assert "ares_app" in {module.split(".")[0] for module, _ in imported_names(ast.parse(source))}
 
 
 def test_circles_are_found_with_all_their_members() -> None:

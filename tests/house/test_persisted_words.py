@@ -15,13 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from annotators.base import Options
 from ares.annotation import Producer
-from ares.imports import MOVED
 from ares.registry import annotators
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.base import SourceOptions
+from ares_annotators.base import Options
+from ares_ingest.base import SourceOptions
 from tests.annotators.runs import annotate
 from tests.house.imports import ROOT, SOURCES
 from tests.ingesting import ingest_paths
@@ -163,8 +162,3 @@ def _text_constants(tree: ast.Module) -> dict[str, str]:
         if isinstance(target, ast.Name)
         if isinstance(value, ast.Constant) and isinstance(value.value, str)
     }
-
-
-def test_places_of_the_first_release_keep_their_names() -> None:
-    """A plug-in of 0.1 imports them, and is told the new place."""
-    compare_words("words-moved.json", sorted(MOVED))

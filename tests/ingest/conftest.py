@@ -16,7 +16,7 @@ import pytest
 
 from ares.episode import Episode, make_episode_id
 from ares.formats.tf_example import make_tf_example_class
-from ares.formats.tfrecord import write_tfrecords
+from tests.generators.tfrecords import write_tfrecords
 
 
 def make_episode(format: str, key: str, **fields: Any) -> Episode:

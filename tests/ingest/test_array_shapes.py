@@ -11,8 +11,8 @@ import yaml
 
 from ares.episode import Record
 from ares.errors import AresError, SourceError
-from ingest.base import SourceOptions
-from ingest.operation import show_specs
+from ares_ingest.base import SourceOptions
+from ares_ingest.operation import show_specs
 from tests.ingesting import open_sources, request_for
 
 

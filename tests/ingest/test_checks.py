@@ -12,8 +12,8 @@ from ares.checks import QualityFinding, check_record
 from ares.episode import Camera, Episode, MediaRef, Record, Signal, Trajectory
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
-from ingest.base import SourceOptions
-from ingest.pipeline.read import CHECKER
+from ares_ingest.base import SourceOptions
+from ares_ingest.pipeline.read import CHECKER
 from tests.ingesting import ingest_paths
 
 STEPS, RATE_HZ = 40, 10.0
@@ -28,15 +28,15 @@ EPISODE = Episode(
 )  # fmt: skip
 
 
-def wave(dims: int) -> Signal:
-    steps = np.arange(STEPS)[:, None]
+def wave(dims: int, ahead: int = 0) -> Signal:
+    steps = np.arange(STEPS)[:, None] + ahead
     values = np.sin(steps / 5 + np.arange(dims)).astype(np.float32)
     return Signal(values, tuple(f"d{dim}" for dim in range(dims)))
 
 
 GOOD = Record(
     episode=EPISODE,
-    trajectory=Trajectory(timestamps=np.arange(STEPS) / RATE_HZ, state=wave(7), action=wave(7)),
+    trajectory=Trajectory(timestamps=np.arange(STEPS) / RATE_HZ, state=wave(7), action=wave(7, ahead=1)),
 )
 
 
@@ -67,6 +67,24 @@ def test_a_clock_that_stands_or_jumps() -> None:
     assert findings_of(replace(GOOD, trajectory=replace(GOOD.trajectory, timestamps=times))) == [
         ("A016 clock", 2.9)
     ]
+
+
+def test_an_action_that_is_the_measured_state_of_the_step() -> None:
+    """Also where a dimension rests, and whatever the names; that of the next step is a command."""
+    state = wave(7).values
+    state[:, 3] = 0.5
+    for names in (wave(7).names, tuple(f"c{dim}" for dim in range(7))):
+        measured, command = Signal(state, wave(7).names), Signal(state.copy(), names)
+        copied = replace(GOOD, trajectory=replace(GOOD.trajectory, state=measured, action=command))
+        assert ("A057 action", 0.0) in findings_of(copied)
+    later = Signal(np.roll(state, -1, axis=0), wave(7).names)
+    shifted = replace(GOOD, trajectory=replace(GOOD.trajectory, state=measured, action=later))
+    assert "A057 action" not in dict(findings_of(shifted))
+    gripper = np.ones_like(state)
+    gripper[STEPS // 2 :, 6] = 0.0
+    switched = Signal(gripper, wave(7).names)
+    still = replace(GOOD, trajectory=replace(GOOD.trajectory, state=switched, action=switched))
+    assert "A057 action" not in dict(findings_of(still))
 
 
 def test_a_robot_that_never_moves_is_a_fault_of_its_state() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ares.errors import SourceError
-from ingest.folder_layouts import read_folder_layout
-from ingest.hdf5.source import known_layouts, match_layout
-from ingest.spec import (
+from ares_ingest.folder_layouts import read_folder_layout
+from ares_ingest.hdf5.source import known_layouts, match_layout
+from ares_ingest.spec import (
     ContractSpec,
     DatasetSpec,
     SliceSpec,
@@ -107,6 +107,7 @@ def test_known_and_unknown_datasets() -> None:
         ("contract: {state.arms: {unit: rad}}", "contract names 'state.arms'"),
         ("contract: {state.arm: {unit: radians}}", "unit 'radians' is none of rad, deg"),
         ("contract: {state.arm: {units: rad}}", "did you mean 'unit'"),
+        ("kinematics: {urdf: a.urdf}", "kinematics: .*; it is gone, delete it: .*ws.set_values"),
         ("{", "dataset spec is not YAML"),
         ("layout: {match: [[a]], stat: [[b]]}", "layout.stat"),
         ("layout: {path: ['(']}", "'\\('.* is no regular expression"),

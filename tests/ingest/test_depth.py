@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import ares
 from ares.episode import Record
 from ares.formats import parse_tf_example, read_record, scan_record_file
-from ingest.base import SourceOptions
+from ares_ingest.base import SourceOptions
 from tests.ingest.agibot.conftest import write_agibot
 from tests.ingest.conftest import write_rlds
 from tests.ingest.recordings.mcap.conftest import START, STEP, Entry, header, states, write

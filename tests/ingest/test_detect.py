@@ -9,7 +9,7 @@ import pytest
 
 from ares.errors import RequestError
 from ares.workspace import Workspace
-from ingest.base import SourceOptions
+from ares_ingest.base import SourceOptions
 from tests.ingesting import ingest_paths
 
 
@@ -54,7 +54,7 @@ def test_a_folder_without_a_dataset_is_told_by_what_it_holds(ws: Workspace, tmp_
         ingest_paths(ws.stores, [str(lab)], quiet=True)
     for words in (
         f"3 .jpg files, the first {lab}/frames/im_0.jpg: a picture that no episode names",
-        f"{lab}/all.tar.gz: an archive: unpack it first",
+        f"{lab}/all.tar.gz: an archive, perhaps a shard of WebDataset: unpack it first",
         f"{lab}/policy_out.pkl: reading a pickle can run code",
     ):
         assert words in str(caught.value)

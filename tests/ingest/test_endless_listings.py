@@ -16,18 +16,24 @@ import pytest
 from ares.errors import SourceError
 from ares.input import call_with_time_limit
 from ares.input.limits import InputBudgets
-from ingest.base import GuardedItems, Item, Source, SourceOptions, call_ingester_safely
-from ingest.hdf5.source import HDF5File, Layouts, hdf5
-from ingest.lerobot.metadata import read_table
-from ingest.pipeline import find_datasets
-from ingest.zarr import zarr as zarr_ingester
+from ares_ingest.base import Item, Source, SourceOptions
+from ares_ingest.guarded_loading import GuardedItems, call_ingester_safely
+from ares_ingest.hdf5.source import HDF5File, Layouts, hdf5
+from ares_ingest.lerobot.metadata import read_table
+from ares_ingest.pipeline import find_datasets
+from ares_ingest.zarr import zarr as zarr_ingester
 from tests.ingesting import request_for
 from tests.torture.datasets import WRITERS
 
 
 def _limit(monkeypatch: pytest.MonkeyPatch, **limits: float) -> None:
     budgets = replace(InputBudgets(), **limits)  # type: ignore[arg-type]
-    for module in ("ingest.base", "ingest.hdf5.source", "ingest.hdf5.values", "ingest.lerobot.metadata"):
+    for module in (
+        "ares_ingest.guarded_loading",
+        "ares_ingest.hdf5.source",
+        "ares_ingest.hdf5.values",
+        "ares_ingest.lerobot.metadata",
+    ):
         monkeypatch.setattr(f"{module}.input_budgets", lambda: budgets)
     monkeypatch.setattr("ares.input.limits.input_budgets", lambda: budgets)
 
@@ -121,7 +127,7 @@ def test_one_file_that_takes_too_long_costs_itself(tmp_path: Path, monkeypatch: 
             time.sleep(0.001)
         return inspect(path, file, layouts)
 
-    from ingest.hdf5 import source as module
+    from ares_ingest.hdf5 import source as module
 
     inspect = module._inspect_groups
     monkeypatch.setattr(module, "_inspect_groups", hang)
@@ -150,7 +156,7 @@ def test_a_zarr_store_has_no_more_episodes_than_steps(tmp_path: Path) -> None:
     meta.create_array("episode_ends", data=np.arange(1, 1_000_001), overwrite=True)
     (source,) = zarr_ingester.open(str(tmp_path), SourceOptions())
     (item,) = source.items
-    assert "store has more episodes than steps" in _error(item) and "1000000 ends, 10 steps" in _error(item)
+    assert "more episodes than steps" in _error(item) and "1000000 ends, 10 steps" in _error(item)
 
 
 @pytest.mark.slow

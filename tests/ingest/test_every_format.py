@@ -14,9 +14,9 @@ import pytest
 
 from ares.episode import Record, Signal
 from ares.errors import RequestError, SourceError
-from ingest.base import SourceOptions
-from ingest.discovery import discover
-from ingest.operation import show_specs
+from ares_ingest.base import SourceOptions
+from ares_ingest.discovery import discover
+from ares_ingest.operation import show_specs
 from tests.ingest.agibot.conftest import (
     arrays as agibot_arrays,
     write_agibot,

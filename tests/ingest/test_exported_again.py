@@ -1,4 +1,4 @@
-"""An export that is ingested again: its episodes and what was said of them are found by content, not by number."""
+"""An export that is ingested again: its episodes are found by content, not by number."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
-from app.cli.main import main
 from ares import open as open_workspace
 from ares.annotation import Annotation, Column, Producer
 from ares.workspace import Workspace
+from ares_app.cli.main import main
 from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingesting import ingest_paths
 from tests.thinning import some_by_day
@@ -46,7 +46,7 @@ def write_robomimic(path: Path) -> Path:
     params=["v3.0", *(pytest.param(name, marks=pytest.mark.slow) for name in ("hdf5", "v2.1"))],
 )
 def labelled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    """Three episodes with captions and the tag "good" on the last of a set of two; its card is beside it."""
+    """Three episodes with captions and a set of two."""
     folder = tmp_path_factory.mktemp("labelled")
     if request.param == "hdf5":
         source = write_robomimic(folder / "demo.hdf5")
@@ -61,9 +61,7 @@ def labelled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         workspace.stores.annotations.add_producer(producer)
         workspace.stores.annotations.append(made)
     workspace.sync()
-    workspace.tag("good", ids=[last[1]["episode_id"]])
     workspace.sets.create("last", [row["episode_id"] for row in last])
-    workspace.sets["last"].write_lock(folder / "last.card.json")
     yield workspace
     workspace.close()
 
@@ -92,33 +90,6 @@ def test_an_export_of_known_episodes_is_not_stored_twice(
     assert (counts.planned, counts.kept, counts.failed) == (2, 0, 0)
     assert labelled.stores.tables.episodes.count() == before
     assert [part.count for part in counts.fields()["warnings"] if "is an export of" in part.reason] == [2]
-
-
-@pytest.mark.parametrize("format", some_by_day(["lerobot", "lerobot-v2.1", "rlds"], 2))
-def test_labels_are_given_to_the_same_content_in_another_workspace(
-    labelled: Workspace, tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    labelled.export("last", tmp_path / "out", format=format, quiet=True)
-    labels = Path(labelled.path).parent / "last.card.labels.jsonl"
-    target = str(tmp_path / "there")
-    assert main(["ingest", str(tmp_path / "out"), "--labels", str(labels), "-w", target, "-q"]) == 0
-    assert "labels: episodes 2, annotations 6, tags 1" in capsys.readouterr().out
-    there = open_workspace(target)
-    columns = ["episode_id", "num_steps", "caption", "rating", "tags"]
-    rows = there.stores.tables.episodes.read_columns(columns).to_pylist()
-    assert {row["caption"] for row in rows} == {f"it takes {row['num_steps']} steps" for row in rows}
-    assert {row["rating"] for row in rows} == {f"true: it takes {row['num_steps']} steps" for row in rows}
-    tagged = [row["num_steps"] for row in rows if row["tags"]]
-    assert tagged == [max(row["num_steps"] for row in rows)]
-    said = [entry.annotation for entry in there.stores.annotations.read()]
-    captions = {
-        annotation.annotation_id
-        for annotation in said
-        if annotation.name == "caption" and annotation.subject == annotation.episode_id
-    }
-    assert {annotation.subject for annotation in said if annotation.name == "rating"} == captions
-    assert not {row["episode_id"] for row in rows} & set(labelled.sets["last"].ids())
-    there.close()
 
 
 def test_an_episode_at_another_rate_is_another(tmp_path: Path) -> None:

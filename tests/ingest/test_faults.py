@@ -17,7 +17,7 @@ from ares.episode import Record
 from ares.errors import PluginError, SourceError
 from ares.registry import ingesters
 from ares.workspace import Workspace
-from ingest.base import Item, Source, SourceOptions
+from ares_ingest.base import Item, Source, SourceOptions
 from tests.ingesting import StubIngester, ingest_paths, open_sources
 
 EPISODES, BAD = 12, 4
@@ -86,17 +86,6 @@ def test_a_fault_costs_its_record(
     ((reason, tally),) = counts.failures.items()
     assert "ingester '" in reason and tally.count == 1
     assert ws.stores.tables.episodes.count() == EPISODES - 1
-
-
-def test_strict_stops_at_the_first_fault(
-    ws: Workspace, enter: Callable[[Any], None], demo_samples: Path
-) -> None:
-    def change(items: Sequence[Item]) -> Iterator[Item]:
-        return (replace(item, load=partial(_load, item.load, FAULTS["raises"])) for item in items)
-
-    enter(faulty_ingester(change))
-    with pytest.raises(PluginError, match="ingester 'faulty' raised ValueError: no such key"):
-        ingest(ws, demo_samples, strict=True)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from ares.errors import SourceError
 from ares.input import parse_json_lines
-from ingest.files import read_json_object
+from ares_ingest.files import read_json_object
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_line_that_is_nested_too_deeply_fails_alone() -> None:
 
 
 def test_deep_lines_of_a_list_of_episodes_cost_their_own_episodes(tmp_path: Path) -> None:
-    from ingest.lerobot.metadata import read_json_lines
+    from ares_ingest.lerobot.metadata import read_json_lines
 
     path = tmp_path / "episodes.jsonl"
     path.write_text('{"episode_index": 0}\n' + "[" * 150 + "]" * 150 + '\n{"episode_index": 2}\n')

@@ -81,14 +81,11 @@ def write_spec(folder: Path, text: str) -> str:
     return str(folder / "spec.yaml")
 
 
-def test_a_spec_names_spans_their_unit_and_new_names(tmp_path: Path) -> None:
+def test_a_spec_names_spans(tmp_path: Path) -> None:
     write_episodes(tmp_path / "d", 2)
     (tmp_path / "spans.csv").write_text("episode,start_frame,stop_frame,text\n0,0,3,Grab cup\n1,2,4,wait\n")
-    (tmp_path / "names.yaml").write_text("grab cup: pick the mug\n")
-    spec = write_spec(tmp_path, "spans: spans.csv\nsubtask_names: names.yaml\n")
-    _, records = load_by_key(tmp_path / "d", spec)
-    assert list_spans(records["ep_000.npz"]) == [(0.0, 0.3, "pick the mug")]
-    assert records["ep_000.npz"].segments[0].fields == {"source_text": "Grab cup"}
+    _, records = load_by_key(tmp_path / "d", write_spec(tmp_path, "spans: spans.csv\n"))
+    assert list_spans(records["ep_000.npz"]) == [(0.0, 0.3, "Grab cup")]
     assert list_spans(records["ep_001.npz"]) == [(0.2, 0.4, "wait")]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import re
@@ -22,9 +21,9 @@ from ares.input import EpisodeNames
 from ares.media import frames_at
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
-from ingest.base import Source, SourceOptions
-from ingest.label_files import LabelFile, read_label_file
-from ingest.labels import EpisodeLabels, FileTally, _merge_labels
+from ares_ingest.base import Source, SourceOptions
+from ares_ingest.label_files import LabelFile, read_label_file
+from ares_ingest.labels import EpisodeLabels, FileTally, _merge_labels
 from tests.ingesting import ingest_paths, open_sources
 
 
@@ -169,12 +168,7 @@ OTHER_FORMS = [
     ("a.json", '{"0": true, "1": true}', "a.json names episodes and"),
     ("a.yaml", "train: [ep_000]\ntest: [ep_001]\n", "a.yaml names episodes and is not read: write a CSV, "),
     ("a.yaml", "labels:\n  0: {is_success: yes}\n  1: {is_success: no}\n", "a.yaml names episodes and"),
-    ("a.csv", "Episode,Success\n0,true\n", "rename Episode to episode, Success to success"),
-    ("a.csv", "episodeId,isSuccess\n0,true\n", "rename episodeId to episode, isSuccess to success"),
-    ("a.csv", "path,success\nd/ep_000.npz,1\n", "rename path to episode"),
     ("a.csv", "run,success\nep_000,1\n", "needed are episode, and success or instruction or split; found are run"),
-    ("a.csv", "demo,success,comment\n1,1,x\n", "found are demo, success, comment; rename demo to episode"),
-    ("a.parquet", "episode_index,success\n0,1\n1,0\n", "rename episode_index to episode"),
     ("a.csv", "episode,start,end,text\nep_000,0,1,x\n", "rename start to start_seconds"),
 ]  # fmt: skip
 
@@ -184,26 +178,41 @@ def test_labels_in_another_form_are_refused_in_one_line_that_says_what_to_write(
     name: str, text: str, says: str, tmp_path: Path
 ) -> None:
     write_episodes(tmp_path / "d", 2)
-    path = tmp_path / "d" / name
-    if path.suffix == ".parquet":
-        pq.write_table(csv.read_csv(io.BytesIO(text.encode())), path)
-    else:
-        path.write_text(text)
+    (tmp_path / "d" / name).write_text(text)
     source, records = load_by_key(tmp_path / "d")
     (warning,) = source.warnings
     assert says in warning and "episode" in warning
     assert all(record.episode.success is None and not record.segments for record in records.values())
 
 
-def test_fields_that_a_rename_would_make_known_are_kept_and_told(tmp_path: Path) -> None:
+USUAL_HEADERS = [
+    "Episode;Success",
+    "episodeId,isSuccess",
+    "path,outcome",
+    "trial\tok\tmood",
+    "episode_index,label",
+]
+
+
+@pytest.mark.parametrize("header", USUAL_HEADERS)
+def test_columns_under_other_usual_names_are_read(header: str, tmp_path: Path) -> None:
+    write_episodes(tmp_path / "d", 2)
+    separator = next(mark for mark in ";\t," if mark in header)
+    names = ["d/ep_000.npz", "d/ep_001.npz"] if "path" in header else ["0", "1"]
+    rows = [separator.join([name, value]) for name, value in zip(names, ("true", "false"), strict=True)]
+    (tmp_path / "d" / "a.csv").write_text("\ufeff" + "\n".join([header, *rows]) + "\n")
+    source, records = load_by_key(tmp_path / "d")
+    outcomes = [records[key].episode.success for key in sorted(records)]
+    assert outcomes == [True, False] and source.warnings == ()
+
+
+def test_a_column_that_may_be_an_outcome_is_none_by_other_values(tmp_path: Path) -> None:
     write_episodes(tmp_path / "d", 2)
     (tmp_path / "d" / "a.csv").write_text("episode,is_success,label,mood\nep_000,1,kitchen,good\n")
     source, records = load_by_key(tmp_path / "d")
-    labels = {"is_success": "1", "label": "kitchen", "mood": "good"}
-    assert records["ep_000.npz"].episode.metadata == {"labels": labels}
-    assert source.warnings == (
-        "a.csv has columns kept as metadata.labels, which a spec can name; rename is_success to success",
-    )
+    episode = records["ep_000.npz"].episode
+    assert episode.success is True and source.warnings == ()
+    assert episode.metadata == {"labels": {"label": "kitchen", "mood": "good"}}
 
 
 @pytest.mark.parametrize(
@@ -265,8 +274,10 @@ def test_an_export_of_a_tool_is_found_beside_many_files_of_the_dataset(tmp_path:
     write_episodes(tmp_path / "d", 13)
     for number in range(13):
         (tmp_path / "d" / f"ep_{number:03d}.json").write_text('{"mood": "good"}')
-    labels = {"ep_004": [{"label": "lift", "timestamps": [0, 0.3]}]}
-    (tmp_path / "d" / "labels.json").write_text(json.dumps({"labels": labels}))
+    value = {"ranges": [{"start": 1, "end": 3}], "timelinelabels": ["lift"]}
+    said = [{"completed_by": 4, "result": [{"type": "timelinelabels", "value": value}]}]
+    tasks = [{"data": {"video": "/data/upload/1/0a1b2c3d-ep_004.mp4"}, "annotations": said}]
+    (tmp_path / "d" / "labels.json").write_text(json.dumps(tasks))
     _, records = load_by_key(tmp_path / "d")
     assert records["ep_004.npz"].episode.metadata["mood"] == "good"
     assert [part.text for part in records["ep_004.npz"].segments] == ["lift"]
@@ -339,3 +350,19 @@ def test_a_third_file_does_not_settle_what_two_files_dispute() -> None:
     assert (merged["0"].success, merged["0"].split) == (None, "")
     again = _merge_labels(merged, {"0": EpisodeLabels(success=True, split="val")}, tally)
     assert (again["0"].success, again["0"].split) == (None, "")
+
+
+def test_a_dry_run_says_what_a_table_holds_and_one_above_the_folder_is_told(tmp_path: Path) -> None:
+    write_episodes(tmp_path / "d", 4)
+    ends = ("Y", "n", "partial", "")
+    rows = [{"episode": f"ep_{n:03d}", "task": "lift", "succeeded": end} for n, end in enumerate(ends)]
+    write_labels(tmp_path / "labels.csv", rows)
+    source, _ = load_by_key(tmp_path / "d")
+    assert [line for line in source.warnings if "labels.csv above its folder" in line]
+    (tmp_path / "labels.csv").rename(tmp_path / "d" / "labels.csv")
+    source, records = load_by_key(tmp_path / "d")
+    assert not source.warnings
+    assert list(source.describe_tables()) == [
+        "labels.csv: 4 rows; instruction 4; outcome: success 1, failure 1, partial 1, 1 empty"
+    ]
+    assert [records[key].episode.success for key in sorted(records)] == [True, False, None, None]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ares import open as open_workspace
-from ingest.base import SourceOptions
-from ingest.licences import identify_licence, read_stated_facts
+from ares_ingest.base import SourceOptions
+from ares_ingest.licences import identify_licence, read_stated_facts
 from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingesting import ingest_paths
 

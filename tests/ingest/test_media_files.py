@@ -15,9 +15,9 @@ from ares.errors import AresError, SourceError
 from ares.io import FileState, file_state
 from ares.media import encode_mp4, probe_video
 from ares.media.playback import _cache_key
-from ingest.files import hash_media_file, hash_media_files, probe_once
-from ingest.hdf5.facts import read_json_once
-from ingest.lerobot.rows import read_episode_file, read_from_shared_file
+from ares_ingest.files import hash_media_file, hash_media_files, probe_once
+from ares_ingest.hdf5.facts import read_json_once
+from ares_ingest.lerobot.rows import read_episode_file, read_from_shared_file
 
 
 def write_video(path: Path, num_frames: int) -> Path:
@@ -56,11 +56,11 @@ def test_large_files_are_told_apart_without_reading_them_whole(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("module", "read"),
     [
-        ("ingest.files", probe_once),
+        ("ares_ingest.files", probe_once),
         ("ares.media.video.probe", probe_video),
-        ("ingest.hdf5.facts", read_json_once),
-        ("ingest.lerobot.rows", lambda path: read_episode_file(path, ())),
-        ("ingest.lerobot.rows", lambda path: read_from_shared_file(path, 0, ())),
+        ("ares_ingest.hdf5.facts", read_json_once),
+        ("ares_ingest.lerobot.rows", lambda path: read_episode_file(path, ())),
+        ("ares_ingest.lerobot.rows", lambda path: read_from_shared_file(path, 0, ())),
         ("ares.media.playback", lambda path: _cache_key(whole_video(path))),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import re
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,8 +18,8 @@ from numpy.typing import NDArray
 from ares.episode import Record
 from ares.errors import SourceError
 from ares.media import frames_at
-from ingest.base import SourceOptions
-from ingest.operation import show_specs
+from ares_ingest.base import SourceOptions
+from ares_ingest.operation import show_specs
 from tests.ingesting import open_sources, request_for
 
 
@@ -225,25 +224,3 @@ def test_lies_about_shapes_and_bombs_are_refused_before_memory_is_taken(tmp_path
             file.write(bytes(2**23))
     with pytest.raises(SourceError, match="too large"):
         load(tmp_path / "b")
-
-
-def test_the_example_of_the_manual_reads_what_it_says(tmp_path: Path) -> None:
-    manual = (Path(__file__).parents[2] / "docs" / "specs.md").read_text()
-    spec = next(block for block in re.findall(r"```yaml\n(.*?)```", manual, re.S) if "our recorder" in block)
-    folder = tmp_path / "close_the_drawer"
-    folder.mkdir()
-    states, frames = np.arange(12.0).reshape(3, 4), np.zeros((3, 8, 8, 3), np.uint8)
-    frames[..., 2] = 200
-    stamps = np.array([0, 100_000_000, 200_000_000])
-    np.savez(folder / "a.npz", q=states, u=np.ones((3, 2)), stamp=stamps, eye=frames, debug=np.ones(3))
-    (folder / "a.json").write_text(json.dumps({"task": {"text": "close it"}, "result": "failed"}))
-    record = load(folder / "a.npz", spec)
-    episode, state = record.episode, record.trajectory.state
-    assert (episode.instructions, episode.success) == (("close it", "close the drawer"), False)
-    assert (episode.state_names, episode.action_names) == (
-        ("x", "y", "z", "gripper"),
-        ("target_0", "target_1"),
-    )
-    assert state is not None and np.array_equal(state.values, states) and not record.trajectory.extra
-    assert (episode.rate_hz, episode.robot, episode.cameras[0].name) == (10.0, "UR5", "wrist")
-    assert next(iter(frames_at(episode.cameras[0].media, [0.0])))[0, 0].tolist() == [200, 0, 0]

@@ -8,7 +8,8 @@ import pytest
 
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
-from ingest.base import SourceOptions, outcome_in_path
+from ares_ingest.base import SourceOptions
+from ares_ingest.path_outcome import outcome_in_path
 from tests.ingest.image_folders.conftest import write_episode
 from tests.ingesting import ingest_paths
 

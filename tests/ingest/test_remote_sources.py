@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.main import main
 from ares.doctor import relocate_sources, run_checks
 from ares.errors import MediaError
 from ares.media import browser_video, frames_at, thumbnail
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.base import SourceOptions
+from ares_app.cli.main import main
+from ares_ingest.base import SourceOptions
 from tests.conftest import S3
 from tests.ingesting import ingest_paths
 from tests.thinning import some_by_day

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from ares.errors import SourceError
-from ingest.signals import (
+from ares_ingest.signals import (
     compute_spec_step_times,
     compute_step_times,
     convert_to_seconds,
     numbered_names,
 )
-from ingest.source_words import distinct_texts, guess_camera_role, is_meaningful_text
+from ares_ingest.source_words import distinct_texts, guess_camera_role, is_meaningful_text
 
 NANOSECONDS = 1_700_000_000_123_456_789 + np.arange(5, dtype=np.int64) * 33_333_333
 

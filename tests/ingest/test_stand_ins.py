@@ -13,7 +13,7 @@ from ares.errors import AresError
 from ares.input import refuse_outside_links
 from ares.settings import Settings
 from ares.workspace import open_workspace
-from ingest.pipeline import find_datasets
+from ares_ingest.pipeline import find_datasets
 from tests.ingest.agibot.conftest import write_agibot
 from tests.ingest.image_folders.conftest import write_dataset
 from tests.ingesting import request_for

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ares.errors import RequestError
-from ares.review import MeasuredShare, prepare_correction, store_prepared
+from ares.review import MeasuredShare, store_prepared
+from ares.review.labels import prepare_correction
 from ares.rubric import CONTROL
 from ares.settings import Settings
 from ares.workspace import open_workspace

@@ -13,22 +13,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from annotators.base import Frames, Subject, Work, make_annotation_subject
-from annotators.caption import SEGMENT_CAPTION
-from annotators.grade.additions import DatasetWords
-from annotators.grade.annotator import load_rubric
-from annotators.grade.grading import GradedText, Grader, grade_texts
-from annotators.grade.judge import ImagesForJudge, JudgeFrames
-from annotators.grade.observing_judge import ObservingJudge
-from annotators.grade.outcome_rulings import Text
-from annotators.grade.outcome_source import StoredOutcomeSource
-from annotators.grade.segment_fit import slots_of
-from annotators.grade.segment_observer import SegmentObserver
-from annotators.grade.slot_values import DatasetValues
 from ares.annotation import Annotation, Producer, make_segment_id
 from ares.episode import Episode
 from ares.rubric import Verdict, read_verbs
-from ares.statistics import effective_items
+from ares_annotators.base import Frames, Subject, Work, make_annotation_subject
+from ares_annotators.caption import SEGMENT_CAPTION
+from ares_annotators.grade import load_rubric
+from ares_annotators.grade.additions import DatasetWords
+from ares_annotators.grade.grading import GradedText, Grader, grade_texts
+from ares_annotators.grade.judge import ImagesForJudge, JudgeFrames
+from ares_annotators.grade.observing_judge import ObservingJudge
+from ares_annotators.grade.outcome_rulings import Text
+from ares_annotators.grade.outcome_source import StoredOutcomeSource
+from ares_annotators.grade.segment_observer import SegmentObserver
+from ares_annotators.grade.slot_values import DatasetValues, read_stored_slots
+from benchmarks.clustered_counts import effective_items
 from tests.judges.grading import WorldVariant
 from tests.judges.parameters import JudgeParameters
 from tests.judges.scores import wilson
@@ -166,7 +165,6 @@ class SpanResult:
         episode: Number of the episode.
         is_neighbours: Whether it is the caption of a neighbour.
         verdict: Verdict on SEG.
-        order: Verdict on ORDER; "" where it was not asked.
         is_accepted: Whether its grade is acceptable.
         has_choice: Whether the frames were asked beside its observation.
     """
@@ -174,7 +172,6 @@ class SpanResult:
     episode: int
     is_neighbours: bool
     verdict: Verdict
-    order: str
     is_accepted: bool
     has_choice: bool
 
@@ -200,7 +197,9 @@ def judge_segments(judge: JudgeParameters, episodes: Sequence[SegmentedEpisode])
                     continue
                 caption = members[other].subject.annotation
                 assert caption is not None
-                text = Text(work=work, text=str(caption.value["text"]), slots=slots_of(caption))
+                read = read_stored_slots(caption)
+                assert read is not None
+                text = Text(work=work, text=str(caption.value["text"]), slots=read.slots)
                 texts.append((is_neighbours, text))
         graded = grade_texts(grader, [text for _, text in texts])
         for (is_neighbours, _), result in zip(texts, graded, strict=True):
@@ -215,7 +214,6 @@ def _read_result(number: int, is_neighbours: bool, result: GradedText) -> SpanRe
         episode=number,
         is_neighbours=is_neighbours,
         verdict=verdicts["SEG"],
-        order="" if is_neighbours else verdicts["ORDER"].value,
         is_accepted=result.value["grade"] == "acceptable",
         has_choice=any(ruling.source == "choice" for ruling in result.rulings),
     )
@@ -263,9 +261,8 @@ def _make_grader(judge: JudgeParameters, episodes: Sequence[SegmentedEpisode]) -
     rivals = DatasetValues(stores, words, verbs).choose_rival
     return Grader(
         rubric=load_rubric("segment"),
-        judge=ObservingJudge(model, observer, frames, model, stores, words, rivals),
+        judge=ObservingJudge(model, observer, frames, stores, words, rivals),
         producer=Producer(annotator="segment_grade", version=""),
-        families_file="",
         outcomes=StoredOutcomeSource(stores=stores, producer=None, families_file=""),
         verbs=verbs,
     )
@@ -314,9 +311,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hits, total, low, high = share_with_interval([(item.episode, item.is_accepted) for item in own])
         print(f"{label}: acceptable are {hits}/{total} = {hits / total:.3f} [{low:.3f}, {high:.3f}]")
         print(f"{label}: {sum(item.has_choice for item in own) / len(own):.3f} have a choice")
-    true = [item for item in results if not item.is_neighbours and item.order not in ("", "NA")]
-    hits, total, low, high = share_with_interval([(item.episode, item.order == "UNMET") for item in true])
-    print(f"true captions: ORDER is UNMET of {hits}/{total} = {hits / total:.3f} [{low:.3f}, {high:.3f}]")
     return 0
 
 

@@ -9,33 +9,33 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from annotators.base import Frames, Subject, Work, make_annotation_subject
-from annotators.caption import CameraView, FramePlan
-from annotators.grade.additions import DatasetWords
-from annotators.grade.annotator import load_rubric
-from annotators.grade.battery import ControlMaker, see_caption
-from annotators.grade.control_grading import grade_controls
-from annotators.grade.grading import GradedText, Grader, grade_texts
-from annotators.grade.judge import ImagesForJudge, JudgeFrames
-from annotators.grade.observing_judge import ObservingJudge
-from annotators.grade.outcome_rulings import Text
-from annotators.grade.outcome_source import StoredOutcomeSource
-from annotators.grade.segment_observer import SegmentObserver
-from annotators.grade.slot_values import DatasetValues, ReadSlots, SentenceSlots, read_stored_slots
-from annotators.models import VlmReply, VlmRequest
 from ares.annotation import Annotation, Cost, Producer
 from ares.episode import Episode, Json, make_episode_id
 from ares.rubric import (
     CAPTIONS_PER_CONTROL,
     OTHER,
-    VERDICTS_COLUMN,
     SlotName,
     join_attributes,
     read_verbs,
     slots_to_json,
 )
+from ares.rubric.gate_verdicts import VERDICTS_COLUMN
 from ares.rubric.tripwire import ControlGrading, decide_tripwire, find_cutoff, read_controls, tripwire_to_json
 from ares.store import batched
+from ares_annotators.base import Frames, Subject, Work, make_annotation_subject
+from ares_annotators.caption import CameraView, FramePlan
+from ares_annotators.grade import load_rubric
+from ares_annotators.grade.additions import DatasetWords
+from ares_annotators.grade.battery import ControlMaker, see_caption
+from ares_annotators.grade.control_grading import grade_controls
+from ares_annotators.grade.grading import GradedText, Grader, grade_texts
+from ares_annotators.grade.judge import ImagesForJudge, JudgeFrames
+from ares_annotators.grade.observing_judge import ObservingJudge
+from ares_annotators.grade.outcome_rulings import Text
+from ares_annotators.grade.outcome_source import StoredOutcomeSource
+from ares_annotators.grade.segment_observer import SegmentObserver
+from ares_annotators.grade.slot_values import DatasetValues, ReadSlots, SentenceSlots, read_stored_slots
+from ares_annotators.models import VlmReply, VlmRequest
 from tests.judges.answers import OBSERVE, Request, answer_request
 from tests.judges.grading import Graded, TrialResult, WorldVariant, measure_captions
 from tests.judges.parameters import JudgeParameters, JudgeTrial, draw_judge
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from annotators.models import Capability, VlmFailure
+    from ares_annotators.models import Capability, VlmFailure
 
 _DATASET, _CAMERA, _NO_EPISODE = "world", "image", -1
 # Captions that are graded together, after the first of which the battery is.
@@ -261,9 +261,8 @@ def make_grader(judge: JudgeParameters, stores: Any) -> tuple[Grader, ScriptedMo
     rivals = DatasetValues(stores, words, verbs).choose_rival
     grader = Grader(
         rubric=rubric,
-        judge=ObservingJudge(model, observer, frames, model, stores, words, rivals),
+        judge=ObservingJudge(model, observer, frames, stores, words, rivals),
         producer=Producer(annotator="grade", version=""),
-        families_file="",
         outcomes=StoredOutcomeSource(stores=stores, producer=None, families_file=""),
         verbs=verbs,
     )
@@ -297,9 +296,9 @@ def simulate(name: str, trial: JudgeTrial, variant: WorldVariant) -> TrialResult
         seed = random.Random(f"{name} {trial.judge.seed} {number}")
         maker = ControlMaker(seen, grader.verbs, seed)
         due = len(graded) // CAPTIONS_PER_CONTROL - (len(graded) - len(keys)) // CAPTIONS_PER_CONTROL
-        single = [control for _ in range(due if number else 0) for control in maker.draw_single()]
         before = model.calls
-        annotations, _ = grade_controls(grader, maker.draw_battery() if not number else [], single)
+        single = [control for _ in range(due if number else 0) for control in maker.draw_single()]
+        annotations, _ = grade_controls(grader, single if number else maker.draw_battery())
         control_calls += model.calls - before
         # Captions are the clock: the n-th grade is made at second n.
         rows += read_controls([{**annotation.value, "time": len(graded) + 0.5} for annotation in annotations])

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from annotators.base import Options
-from annotators.grade import AttackRequest, AttackRun, attack, quote_attack, run_attack
-from app.cli.main import main
 from ares.errors import RequestError
 from ares.settings import Price, Settings
 from ares.store import Stores
 from ares.workspace import open_workspace
+from ares_annotators.base import Options
+from ares_annotators.grade import AttackRequest, AttackRun, attack, run_attack
+from ares_app.cli.main import main
 from tests.ingesting import ingest_paths
 from tests.judges.marked_frames import write_dataset
 from tests.judges.parameters import JudgeParameters
@@ -53,7 +53,7 @@ class Attacked:
 
     def attack(self, name: str, request: AttackRequest = _REQUEST) -> AttackRun:
         """Attack a judge."""
-        return run_attack(self.stores, self.options(name), request, lambda done, total: None)
+        return run_attack(self.stores, self.options(name), request)
 
 
 def _told_what_it_did(episode: WorldEpisode) -> WorldEpisode:
@@ -128,19 +128,6 @@ def test_nothing_of_an_attack_is_stored_and_what_was_paid_is_not_paid_again(atta
     assert first.cost.usd and len(attacked.server.calls("truthful")) - calls == second.cost.calls <= 1
 
 
-@pytest.mark.slow
-def test_the_price_is_quoted_without_a_call(attacked: Attacked) -> None:
-    before = len(attacked.server.calls("truthful"))
-    quote = quote_attack(attacked.stores, attacked.options("truthful"), replace(_REQUEST, seed=2))
-    assert len(attacked.server.calls("truthful")) == before
-    run = attacked.attack("truthful", replace(_REQUEST, seed=2))
-    (shown,) = run.datasets.values()
-    drawn = sum(counts.total for counts in shown.kinds.values())
-    assert quote.episodes == _EPISODES and 0.6 < quote.controls / drawn < 1.7
-    # Some of it other tests may have paid before; nothing costs more than a tenth above the quote.
-    assert run.cost.calls <= 1.1 * quote.cost.calls and quote.cost.calls < 6 * run.cost.calls
-
-
 def test_a_seed_draws_other_texts(attacked: Attacked) -> None:
     request = replace(_REQUEST, episodes=2)
     texts = [
@@ -150,27 +137,17 @@ def test_a_seed_draws_other_texts(attacked: Attacked) -> None:
     assert texts[0] != texts[1]
 
 
-def test_the_truth_may_be_a_column(attacked: Attacked) -> None:
-    options = attacked.options("truthful")
-    with pytest.raises(RequestError, match="no text column 'num_steps'"):
-        quote_attack(attacked.stores, options, replace(_REQUEST, truth="num_steps"))
-    by_instruction = quote_attack(attacked.stores, options, _REQUEST)
-    by_column = quote_attack(attacked.stores, options, replace(_REQUEST, truth="instruction"))
-    assert by_instruction.controls == by_column.controls
-    assert "--truth COLUMN" in by_instruction.warnings[0] and not by_column.warnings
-
-
 def test_as_many_are_drawn_as_asked_for_among_the_texts_that_hold_a_caption(
     attacked: Attacked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half of the texts are a mark alone, and so no caption: they take the place of no other."""
     ids = sorted(attacked.stores.tables.episodes.ids())
     texts = [(key, "..." if number % 2 else "open the drawer", None) for number, key in enumerate(ids)]
-    monkeypatch.setattr(attack, "_read_texts", lambda stores, request: iter(texts))
+    monkeypatch.setattr(attack, "_read_instructions", lambda stores, where: iter(texts))
     for seed in range(5):
-        drawn, _ = attack.sample_true_captions(attacked.stores, replace(_REQUEST, episodes=5, seed=seed))
+        drawn = attack.sample_true_captions(attacked.stores, replace(_REQUEST, episodes=5, seed=seed))
         assert len({subject.episode.episode_id for subject in drawn}) == 5
-    drawn, _ = attack.sample_true_captions(attacked.stores, _REQUEST)
+    drawn = attack.sample_true_captions(attacked.stores, _REQUEST)
     assert sorted(subject.episode.episode_id for subject in drawn) == ids[::2]
 
 
@@ -178,15 +155,13 @@ def test_as_many_are_drawn_as_asked_for_among_the_texts_that_hold_a_caption(
 @pytest.mark.parametrize("where", ["num_steps < 0", "instruction = ''"])
 def test_without_a_true_caption_there_is_no_attack(attacked: Attacked, where: str) -> None:
     with pytest.raises(RequestError, match="no episode has a true caption"):
-        quote_attack(attacked.stores, attacked.options("truthful"), replace(_REQUEST, where=where))
+        attacked.attack("truthful", replace(_REQUEST, where=where))
 
 
 def test_a_budget_needs_a_price(attacked: Attacked) -> None:
     options = replace(attacked.options("truthful"), settings=attacked.stores.settings)
     with pytest.raises(RequestError, match="a budget needs a price"):
-        quote_attack(attacked.stores, options, replace(_REQUEST, budget_usd=1.0))
-    with pytest.raises(RequestError, match="a budget needs a price"):
-        run_attack(attacked.stores, options, replace(_REQUEST, budget_usd=1.0), lambda done, total: None)
+        run_attack(attacked.stores, options, replace(_REQUEST, budget_usd=1.0))
 
 
 @pytest.mark.slow
@@ -202,7 +177,3 @@ def test_the_report_counts_by_kind_and_the_exit_status_tells_a_broken_judge(
     assert main([*command, attacked.server.judge_spec("yes-man"), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["broken"] == ["world"] and document["datasets"]["world"]["passed"]
-    assert main([*command, attacked.server.judge_spec("truthful"), "--dry-run", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["controls"] > _EPISODES * 10
-    assert main([*command, attacked.server.judge_spec("truthful"), "--verbs", "none.yaml"]) == 2
-    assert "guide of verbs cannot be read" in capsys.readouterr().err

@@ -25,7 +25,6 @@ from pathlib import Path
 
 from tests.torture.changing import ChangingSource
 from tests.torture.children import import_everything
-from tests.torture.clocks import clock_attempts
 from tests.torture.commands import ACTIONS, COMMANDS, Laboratory, stop_attempts
 from tests.torture.corpus import all_cases
 from tests.torture.corpus.run import Corpus
@@ -37,7 +36,7 @@ from tests.torture.syscalls import can_inject
 from tests.torture.trials import Attempt, Results, Trial, print_table
 
 # Attempts of each part in the short form, of damage also those of `_SEEDS`; parts that are left out have none.
-_SHORT = {"corpus": 3, "fuzz": 11, "commands": 2, "changes": 1, "clocks": 1, "s3": 1}
+_SHORT = {"corpus": 3, "fuzz": 11, "commands": 2, "changes": 1, "s3": 1}
 # Damage by which faults were found: seed, kind and number of the trial.
 _SEEDS = Path(__file__).resolve().parents[1] / "fixtures" / "torture_seeds.json"
 
@@ -105,11 +104,6 @@ def try_changes(plan: Plan) -> Iterator[Attempt]:
             yield partial(source.try_change, plan.rng(f"change {source.kind} {number}"))
 
 
-def try_clocks(plan: Plan) -> Iterator[Attempt]:
-    """Commands under a clock that jumps."""
-    yield from clock_attempts(Laboratory(plan.folder / "clocks"), plan.seed)
-
-
 def try_s3(plan: Plan) -> Iterator[Attempt]:
     """Datasets on an S3 server that fails."""
     yield from Bucket(plan.folder / "s3").attempts(plan.seed)
@@ -126,7 +120,6 @@ PARTS: dict[str, Callable[[Plan], Iterator[Attempt]]] = {
     "commands": try_commands,
     "actions": try_actions,
     "changes": try_changes,
-    "clocks": try_clocks,
     "s3": try_s3,
     "jobs": try_jobs,
 }

@@ -71,11 +71,11 @@ def import_everything() -> None:
     import mcap
     import pyarrow.parquet
 
-    import app.cli.main
     import ares.doctor
-    import ingest.pipeline
+    import ares_app.cli.main
+    import ares_ingest.pipeline
 
-    imported = (av, cv2, duckdb, h5py, lance, mcap, pyarrow, app, ares, ingest)
+    imported = (av, cv2, duckdb, h5py, lance, mcap, pyarrow, ares_app, ares, ares_ingest)
     assert all(imported)
     gc.freeze()
 
@@ -147,7 +147,7 @@ def run_ares(arguments: Sequence[str], *, seconds: float = 120, **limits: Any) -
     """Run `ares ARGUMENTS` in a forked child; `value` is its exit status where it was not killed."""
 
     def command() -> int:
-        from app.cli.main import main
+        from ares_app.cli.main import main
 
         return int(main(list(arguments)))
 

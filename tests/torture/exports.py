@@ -8,10 +8,8 @@ forks: threads of Lance do not survive that. But it has imported what an export 
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
-from contextlib import suppress
 from itertools import count, groupby
 from pathlib import Path
 from typing import cast
@@ -20,8 +18,6 @@ from tests.torture.children import ChildEnd, import_as_in, import_everything, ru
 from tests.torture.syscalls import Fault, Injector
 
 _SECONDS = 60.0
-# Which version of which bytes a file is: its inode, and when it was written.
-FileVersion = tuple[int, int]
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
@@ -59,7 +55,6 @@ class DisturbedExport:
     def __init__(self, workspace: str, folder: Path, format: str, fault: Fault) -> None:
         self._workspace, self.folder = workspace, folder / "exports" / "out"
         self._format, self._fault = format, fault
-        self.whole_files = 0
 
     def prepare(self) -> None:
         """Import what it needs."""
@@ -89,27 +84,11 @@ class DisturbedExport:
         # Complete, but for the marker that was about to go.
         if left != before and not left.items() >= after.items():
             return f"{place}: the export has {sorted(left.keys() ^ after.keys())[:5]}"
-        whole = self._whole_files()
         is_done = left == after and self._names() == ["out"]
         errors = "" if is_done else run_child(self._export, seconds=_SECONDS).errors
         if read_files(self.folder) != after or self._names() != ["out"]:
             return f"{place}: the next run leaves another export; {errors[-300:]}"
-        again = whole.keys() - _file_versions(self.folder).keys()
-        return f"{place}: written again: {sorted(whole[version] for version in again)}" if again else ""
-
-    def _whole_files(self) -> dict[FileVersion, str]:
-        """The finished files that a stopped export noted: they belong to the export, and need no other write."""
-        folder, names = self.folder.with_name("out.tmp"), set[str]()
-        with suppress(OSError, ValueError):  # the last line may be cut off
-            for line in (folder / ".ares-export").read_text().splitlines():
-                names.add(str(json.loads(line).get("file")))
-        whole = {
-            version: name
-            for version, name in _file_versions(folder).items()
-            if name in names and not name.startswith(".")
-        }
-        self.whole_files += len(whole)
-        return whole
+        return ""
 
     def _names(self) -> list[str]:
         return sorted(path.name for path in self.folder.parent.iterdir())
@@ -121,12 +100,6 @@ class DisturbedExport:
             workspace.export("first", self.folder, format=self._format, quiet=True)
 
 
-def _file_versions(folder: Path) -> dict[FileVersion, str]:
-    """The files below a folder by what changes when they are written."""
-    files = [(path, path.stat()) for path in folder.rglob("*") if path.is_file()]
-    return {(stat.st_ino, stat.st_mtime_ns): path.relative_to(folder).as_posix() for path, stat in files}
-
-
 def main(workspace: str, folder: str, format: str, fault: str, share: str) -> int:
     """Try the faults; returns the number of problems."""
     export = DisturbedExport(workspace, Path(folder), format, cast("Fault", fault))
@@ -136,7 +109,7 @@ def main(workspace: str, folder: str, format: str, fault: str, share: str) -> in
     after = read_files(export.folder)
     writes = select_writes(operations, fault, share)
     problems = [problem for at in writes if (problem := export.find_problem(at, before, after))]
-    counts = f"{len(writes)} of {len(operations)} writes tried, {export.whole_files} whole files kept"
+    counts = f"{len(writes)} of {len(operations)} writes tried"
     print(*problems, f"{format} {fault}: {counts}, {len(problems)} problems", sep="\n")
     return len(problems)
 

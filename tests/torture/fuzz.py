@@ -43,7 +43,8 @@ def read_dataset(path: str, ingester: str) -> Reading:
     """Read every record of a dataset, and the first frame of its cameras."""
     from ares.errors import AresError, PluginError
     from ares.registry import ingesters
-    from ingest.base import GuardedItems, SourceOptions, call_ingester_safely, guard_item_loading
+    from ares_ingest.base import SourceOptions
+    from ares_ingest.guarded_loading import GuardedItems, call_ingester_safely, guard_item_loading
 
     kept: set[bytes] = set()
     errors: list[AresError] = []
@@ -67,7 +68,7 @@ def _read_item(item: Any) -> Any:
     """The rows of the signals of a record, or its error."""
     from ares.errors import AresError, MediaError, SourceError
     from ares.media import frames_at
-    from ingest.pipeline.read import CheckedBatch, read_records
+    from ares_ingest.pipeline.read import CheckedBatch, read_records
 
     kept: list[Any] = []
 

@@ -134,7 +134,7 @@ def change_records(path: Path, rng: random.Random) -> None:
     """The payload of a TFRecord is damaged, and its checksum is right."""
     from ares.errors import SourceError
     from ares.formats import read_record, scan_record_file
-    from ares.formats.tfrecord import write_tfrecords
+    from tests.generators.tfrecords import write_tfrecords
 
     spans = [span for span in scan_record_file(str(path)) if not isinstance(span, SourceError)]
     payloads = [read_record(str(path), span)[0] for span in spans]

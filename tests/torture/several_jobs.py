@@ -96,7 +96,7 @@ def _run_all(laboratory: Laboratory, jobs: Jobs, workspace: Path, delays: Sequen
     started, running = time.monotonic(), list[subprocess.Popen[str]]()
     for words, delay in sorted(zip(jobs.words, delays, strict=True), key=lambda pair: pair[1]):
         time.sleep(max(0.0, started + delay - time.monotonic()))
-        program = [sys.executable, "-m", "app.cli.main", *laboratory.command_line(words, workspace)]
+        program = [sys.executable, "-m", "ares_app.cli.main", *laboratory.command_line(words, workspace)]
         running.append(
             subprocess.Popen(
                 program, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 # Columns of a row that are no answer of ARES: when a row and its files were written.
-_TIMES = {"ingested", "source_stamp", "camera_stamps"}
+_TIMES = {"ingested", "source_stamp", "camera_stamps", "label_stamp"}
 # Parts of `ares status` that are apart: where the workspace lies, its sets, and the sizes of its tables.
 _APART = ("workspace", "sets", "tables")
 

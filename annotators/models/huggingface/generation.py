@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from annotators.models.base import MAX_IMAGE_SIDE, VlmFailure, VlmReply, VlmRequest
-from annotators.models.paid_calls import shrink_image
 from ares.annotation import Cost
 from ares.console import count_of
 from ares.errors import ModelError
 from ares.imports import needs_extra
+from ares_annotators.models.base import MAX_IMAGE_SIDE, VlmFailure, VlmReply, VlmRequest
+from ares_annotators.models.paid_calls import shrink_image
 
 if TYPE_CHECKING:
     import numpy as np
@@ -466,7 +466,8 @@ def _read_rows(
     if texts:
         return VlmReply(text=texts[0], cost=cost, samples=tuple(texts))
     error = ModelError("reply was cut at its length limit", f"{count_of(limit, 'token')} from {runtime.name}")
-    return VlmFailure(error, cost, is_unusable_reply=True)
+    cut = runtime.tokenizer.decode(rows[0], skip_special_tokens=True)
+    return VlmFailure(error, cost, is_unusable_reply=True, text=cut)
 
 
 def _until_stop(ids: Sequence[int], stop_ids: Sequence[int]) -> Sequence[int] | None:

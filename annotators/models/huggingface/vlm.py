@@ -9,18 +9,25 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from annotators.models.base import IMAGE_SETTINGS, Capability, VlmFailure, VlmReply, VlmRequest, model_family
-from annotators.models.clip import hash_model_weights, select_device
-from annotators.models.huggingface.generation import (
+from ares.errors import ModelError, shorten
+from ares.imports import missing_extra, needs_extra
+from ares_annotators.models.base import (
+    IMAGE_SETTINGS,
+    Capability,
+    VlmFailure,
+    VlmReply,
+    VlmRequest,
+    model_family,
+)
+from ares_annotators.models.clip import hash_model_weights, select_device
+from ares_annotators.models.huggingface.generation import (
     ChatEncoder,
     LoadedTransformer,
     choose_replies,
     generate_replies,
 )
-from annotators.models.model_info import prepare_hub
-from annotators.options import AnnotatorOptions
-from ares.errors import ModelError, shorten
-from ares.imports import missing_extra, needs_extra
+from ares_annotators.models.model_info import prepare_hub
+from ares_annotators.options import AnnotatorOptions
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -28,6 +35,12 @@ if TYPE_CHECKING:
 
 Answer = VlmReply | VlmFailure
 AnswerBatch = Callable[[Sequence[VlmRequest]], Sequence[Answer]]
+
+_BATCH_SIZE = 8
+_CAPABILITIES: frozenset[Capability] = frozenset({"schema", "choices", "probabilities", "samples", "seed"})
+# The value of --device that spreads a model over every GPU, and how transformers calls that.
+ALL_GPUS = "all"
+_SPREAD = "balanced"
 
 
 def ask_in_batches(
@@ -97,12 +110,8 @@ def _request_length(request: VlmRequest) -> tuple[int, int]:
     return sum(image.size for image in request.images), len(request.prompt)
 
 
-_BATCH_SIZE = 8
-_CAPABILITIES: frozenset[Capability] = frozenset({"schema", "choices", "probabilities", "samples", "seed"})
-
-
 class HuggingfaceVlm:
-    """A transformers image-text-to-text model; fills the protocol `annotators.models.base.Vlm`.
+    """A transformers image-text-to-text model; fills the protocol `ares_annotators.models.base.Vlm`.
 
     Schemas are held token by token. A choice is the most probable one, and nothing is written for it. A sampled reply
     depends on its seed and not on its batch, as far as the arithmetic of the device allows it.
@@ -170,9 +179,6 @@ class LocalModelOptions(AnnotatorOptions):
     )
 
 
-# The value of --device that spreads a model over every GPU, and how transformers calls that.
-ALL_GPUS = "all"
-_SPREAD = "balanced"
 _DEFAULTS = LocalModelOptions()
 
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from annotators.models.base import VlmRequest
-from annotators.models.server.chat_request import CHOICE_KEY
+from ares_annotators.models.base import VlmRequest
+from ares_annotators.models.server.chat_request import CHOICE_KEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,7 @@ class CompletionReply:
         problem: Why there is none, or "".
         detail: The reply that cannot be used, shortened.
         is_unusable: The model replied, but not in a form that can be used.
+        unusable_text: That reply, or "".
         tokens: Tokens read and written, or None where the server does not say it in a form that can be used.
         model: The server's name of the model that replied, or "".
         probabilities: Probability of each choice, where they were asked for.
@@ -155,6 +156,7 @@ class CompletionReply:
     problem: str = ""
     detail: str = ""
     is_unusable: bool = False
+    unusable_text: str = ""
     tokens: tuple[int, int] | None = None
     model: str = ""
     probabilities: Mapping[str, float]
@@ -183,8 +185,9 @@ def read_completion(body: bytes, request: VlmRequest, max_tokens: int) -> Comple
     usable = [choice for choice, problem in zip(completion.choices, problems, strict=True) if not problem]
     if not usable:
         message = completion.choices[0].message
-        shown = repr(message.content if message else None)[:200]
-        return replace(_problem_reply(problems[0], shown, tokens, completion.model), is_unusable=True)
+        text = message.content if message else None
+        problem = _problem_reply(problems[0], repr(text)[:200], tokens, completion.model)
+        return replace(problem, is_unusable=True, unusable_text=(text or "")[:longest])
     texts = [_reply_text(choice, request) for choice in usable]
     probabilities = _reply_probabilities(usable[0], request) if request.probabilities else {}
     if request.probabilities and not probabilities:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from annotators.models.base import MAX_IMAGE_SIDE, Capability, VlmRequest
+from ares_annotators.models.base import MAX_IMAGE_SIDE, Capability, VlmRequest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -125,7 +125,7 @@ def _chat_messages(request: VlmRequest, software: str, encoder: ImageEncoder) ->
 def _jpeg_base64(image: NDArray[np.uint8]) -> str:
     import cv2
 
-    from annotators.models.paid_calls import shrink_image
+    from ares_annotators.models.paid_calls import shrink_image
 
     quality = [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY]
     _, data = cv2.imencode(

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
-from annotators.models.server.concurrency import (
+from ares.errors import ModelError, NotTried, ServerError, shorten
+from ares.imports import needs_extra
+from ares_annotators.models.server.concurrency import (
     MOST_CALLS,
     TIMEOUT_SECONDS,
     ServerConcurrency,
     find_server_concurrency,
 )
-from ares.errors import ModelError, NotTried, ServerError, shorten
-from ares.imports import needs_extra
 
 if TYPE_CHECKING:
     import httpx2

@@ -10,19 +10,23 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 
-from annotators.base import Budget, make_budget_spent_error
-from annotators.models.base import IMAGE_SETTINGS, VlmFailure, VlmReply, VlmRequest, price_usd
-from annotators.models.inventory import get_json, list_served_models
-from annotators.models.model_families import find_family
-from annotators.models.paid_calls import ModelSpending, ReadableImages
-from annotators.models.reply_cache import ReplyCache, hash_model_request
-from annotators.models.server.chat_reply import CompletionReply, read_completion
-from annotators.models.server.chat_request import ImageEncoder, list_server_capabilities, make_request_body
-from annotators.models.server.concurrency import MOST_CALLS
-from annotators.models.server.connection import ServerAnswer, ServerConnection
 from ares.annotation import Cost, short_hash
 from ares.episode import Json
 from ares.errors import ModelError
+from ares_annotators.base import Budget, make_budget_spent_error
+from ares_annotators.models.base import IMAGE_SETTINGS, VlmFailure, VlmReply, VlmRequest, price_usd
+from ares_annotators.models.inventory import get_json, list_served_models
+from ares_annotators.models.model_families import find_family
+from ares_annotators.models.paid_calls import ModelSpending, ReadableImages
+from ares_annotators.models.reply_cache import ReplyCache, hash_model_request
+from ares_annotators.models.server.chat_reply import CompletionReply, read_completion
+from ares_annotators.models.server.chat_request import (
+    ImageEncoder,
+    list_server_capabilities,
+    make_request_body,
+)
+from ares_annotators.models.server.concurrency import MOST_CALLS
+from ares_annotators.models.server.connection import ServerAnswer, ServerConnection
 
 if TYPE_CHECKING:
     from ares.settings import Price
@@ -92,7 +96,7 @@ class _PreparedCall:
 
 
 class OpenAiVlm:
-    """A model behind a server; fills the protocol `annotators.models.base.Vlm`.
+    """A model behind a server; fills the protocol `ares_annotators.models.base.Vlm`.
 
     Args:
         model: The server's name of the model.
@@ -218,6 +222,7 @@ class OpenAiVlm:
                     is_unusable_reply=reply.is_unusable,
                     has_no_probabilities=reply.has_no_probabilities
                     or (request.probabilities and answer.is_bad_request),
+                    text=reply.unusable_text,
                 )
             texts += reply.texts
         return VlmReply(

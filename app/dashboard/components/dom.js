@@ -57,17 +57,6 @@ function childNodes(children) {
   return flat.filter(isPresent).map((child) => (child instanceof Node ? child : String(child)));
 }
 
-/**
- * A button that moves the player of the page.
- *
- * @param {number} second
- * @param {string} label
- */
-export function seekButton(second, label) {
-  const seek = () => window.dispatchEvent(new CustomEvent("ares-seek", { detail: second }));
-  return h("button", { class: "second", title: "Show this moment", onclick: seek }, label);
-}
-
 let lastNumber = 0;
 
 /** The number of a click: greater than those before, also than those of the page before a reload. */
@@ -169,22 +158,6 @@ export function buildBadges(badges) {
 export function shortId(id) {
   const title = `Episode ${id}. The search box opens it by these digits.`;
   return h("code", { class: "short-id", title }, id.slice(0, 8));
-}
-
-/** @type {Record<string, [tone: string, label: string]>} */
-const VERDICTS = {
-  acceptable: ["good", "acceptable"],
-  not_acceptable: ["bad", "not acceptable"],
-  unsure: ["open", "unsure"],
-  error: ["open", "grading failed"],
-  ungraded: ["none", "ungraded"],
-  no_caption: ["none", "no caption"],
-};
-
-/** @param {string} grade */
-export function verdictBadge(grade) {
-  const [tone, label] = VERDICTS[grade] ?? ["none", grade];
-  return h("span", { class: `badge ${tone}`, title: "Is the caption true of the episode?" }, label);
 }
 
 /**

@@ -2,43 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 import streamlit as st
 
-from app.dashboard import cached_reads, navigation
-from app.dashboard.address import change_view, read_view
-from app.dashboard.browse_panels import (
+from ares.console import count_of
+from ares.episode import Json
+from ares.errors import AresError
+from ares.search import Facet
+from ares_app.dashboard import cached_reads, navigation
+from ares_app.dashboard.address import change_view, read_view
+from ares_app.dashboard.browse_panels import (
     draw_duplicate_groups,
-    draw_facets,
-    draw_layout_choice,
-    draw_saved_views,
+    draw_filters,
     draw_unknown,
-    draw_words_filter,
 )
-from app.dashboard.cards import add_table_cells, add_value_lines, build_cards, make_episode_page_params
-from app.dashboard.column_words import WITHOUT_VALUE, WORST_ORDERS
-from app.dashboard.components import draw_grid
-from app.dashboard.error_boxes import show_error
-from app.dashboard.fields import show_value
-from app.dashboard.job_panels import draw_command
-from app.dashboard.markdown_text import escape_markdown
-from app.dashboard.results import (
+from ares_app.dashboard.cards import (
+    add_value_lines,
+    build_cards,
+    make_episode_page_params,
+    move_shared_facts,
+)
+from ares_app.dashboard.column_words import (
+    format_column_label,
+    format_value_for_people,
+    value_words,
+)
+from ares_app.dashboard.components import draw_grid
+from ares_app.dashboard.error_boxes import show_error
+from ares_app.dashboard.fields import show_value
+from ares_app.dashboard.job_panels import draw_command
+from ares_app.dashboard.markdown_text import escape_markdown
+from ares_app.dashboard.results import (
     ResultPage,
     check_view,
-    find_lower_threshold,
     list_table_columns,
     read_page,
     read_shown_filter,
 )
-from app.dashboard.search_bar import draw_search_bar
-from app.dashboard.selection_bar import change_ticks, draw_selection_bar, draw_set_form, read_ticked_ids
-from app.dashboard.view_state import ColumnFilter, ViewState, describe_filter, view_to_params
-from ares.console import count_of
-from ares.episode import Json
-from ares.errors import AresError
+from ares_app.dashboard.search_bar import draw_search_bar
+from ares_app.dashboard.selection_bar import (
+    change_ticks,
+    draw_select_all,
+    draw_selection_bar,
+    draw_set_form,
+    keep_ticks,
+    read_ticked_ids,
+)
+from ares_app.dashboard.view_state import ColumnFilter, ViewState, describe_filter, view_to_params
 
 # One key for every page, so that a click is for the same list whatever was drawn meanwhile.
 _PAGE_NUMBER = "browse.page"
@@ -48,17 +61,16 @@ def render() -> None:
     """Draw the view that the URL describes."""
     view = read_view()
     if not cached_reads.count_episodes(""):
+        keep_ticks()
         _draw_empty_workspace()
         return
-    with st.sidebar:
-        # Before what stands beside it, which the sidebar would move.
-        draw_words_filter(view)
     draw_search_bar(view)
     with st.container():
         # Here, and not among the filters, the page says that it waits for a model.
         cached_reads.warm_up(**view.query)
-    with st.sidebar:
-        draw_facets(view)
+    row = st.container(horizontal=True, vertical_alignment="center", key="browse.filters", gap="small")
+    with row:
+        facets = draw_filters(view)
     try:
         check_view(view, cached_reads.filter_columns())
         page = read_page(view)
@@ -66,6 +78,11 @@ def render() -> None:
         _draw_filter_buttons(view)
         show_error(error)
         return
+    with row:
+        st.space("stretch")
+        if page.shown:
+            draw_select_all(view, page.shown)
+            draw_set_form(view, page.shown)
     draw_unknown(view)
     draw_duplicate_groups(view)
     if view.page > page.pages:
@@ -73,9 +90,8 @@ def render() -> None:
         st.warning(f"There is no page {view.page:,} of these episodes. {last}", icon=":material/help:")
     # Read before the count is drawn, which would stand above the cards of the page before.
     cards = _read_cards(view, page)
-    _draw_result_line(view, page)
-    draw_selection_bar(view, page.shown)
-    _draw_results(view, page, cards)
+    _draw_result_line(view, page, [*_describe_outcomes(view, facets), *move_shared_facts(cards)])
+    navigation.draw_part("browse.results", _draw_results, view, page, cards)
 
 
 def _draw_empty_workspace() -> None:
@@ -108,16 +124,18 @@ def _removable_parts(view: ViewState) -> Iterator[tuple[str, str, Callable[[View
         label = escape_markdown(describe_filter(column_filter, producers))
         yield f"filter.{column}", label, remove
     if view.region:
-        label = f"map region: {escape_markdown(view.region_name or 'without a name')}"
-        yield "region", label, lambda newest: replace(newest, region="", region_name="", page=1)
+        yield "region", "region of the map", lambda newest: replace(newest, region="", page=1)
     if view.text:
         yield "text", f"“{escape_markdown(view.text)}”", partial(_without_query, {"text"})
     if view.like:
         by = f" by {escape_markdown(view.by)}" if view.by else ""
         yield "like", f"like {escape_markdown(view.like)}{by}", partial(_without_query, {"like", "by"})
     if view.image:
-        image = "uploaded image" if view.image.startswith("upload:") else f"frame {view.image}"
-        yield "image", f"like the {escape_markdown(image)}", partial(_without_query, {"image", "by"})
+        yield (
+            "image",
+            f"like the frame {escape_markdown(view.image)}",
+            partial(_without_query, {"image", "by"}),
+        )
     if view.words:
         yield (
             "words",
@@ -140,23 +158,30 @@ def _without_query(names: Collection[str], view: ViewState) -> ViewState:
     return view.with_query(**{name: text for name, text in view.query.items() if name not in names})
 
 
-def _draw_result_line(view: ViewState, page: ResultPage) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", key="browse.line"):
+def _draw_result_line(view: ViewState, page: ResultPage, shared: Sequence[str]) -> None:
+    """Draw how many episodes there are, what holds of them, and the filters that a click removes."""
+    with st.container(horizontal=True, vertical_alignment="center", key="browse.line", gap="small"):
         part = page.shown if view.is_search else page.matching
         noun = "episode" if page.total == 1 else "episodes"
-        st.markdown(f"**{part:,} of {page.total:,} {noun}**", width="content")
+        parts = [
+            f"**{part:,} of {page.total:,} {noun}**",
+            *map(escape_markdown, shared),
+        ]
         if view.is_search:
-            st.caption(f"score from {page.cut:.2f}", width="content")
+            parts.append(f"score from {page.cut:.2f}")
+        st.markdown(" · ".join(parts), width="content")
         _draw_copies_button(view, page)
         _draw_filter_buttons(view)
-        st.space("stretch")
-        draw_layout_choice(view)
-        draw_saved_views(view)
-        if page.shown:
-            draw_set_form(view, page.shown)
-    worst = WORST_ORDERS.get(view.sort)
-    if worst and worst.descending == view.descending and not view.is_search:
-        st.caption(f"Worst first. {worst.sentence} {WITHOUT_VALUE}")
+
+
+def _describe_outcomes(view: ViewState, facets: Sequence[Facet]) -> list[str]:
+    """The share of the episodes that succeed, of those whose outcome is known: as the page Quality counts it."""
+    column = cached_reads.outcome_column()
+    counts = dict(next((facet.counts for facet in facets if facet.column == column), ()))
+    if view.is_search or column in view.filters or not counts:
+        return []
+    succeeded = sum(counts.get(value, 0) for value in (True, "success"))
+    return [f"{succeeded / sum(counts.values()):.0%} succeed"]
 
 
 def _draw_copies_button(view: ViewState, page: ResultPage) -> None:
@@ -174,49 +199,74 @@ def _draw_copies_button(view: ViewState, page: ResultPage) -> None:
 def _read_cards(view: ViewState, page: ResultPage) -> list[Json]:
     episodes, captions = cached_reads.read_episodes(page.ids), cached_reads.read_captions(page.ids)
     cards = build_cards(episodes, captions, page.hits, view_to_params(view), page.first, view.is_search)
-    sort = "" if view.is_search else view.sort
-    if view.show == "table":
-        names = dict.fromkeys([*filter(None, [sort]), *list_table_columns(view)])
-        values = cached_reads.read_values(page.ids, tuple(names))
-        add_table_cells(cards, episodes, values, cached_reads.read_producers())
-    elif sort:
-        values = cached_reads.read_values(page.ids, (sort,))
-        add_value_lines(cards, values, sort, cached_reads.read_producers())
+    if view.sort and not view.is_search:
+        values = cached_reads.read_values(page.ids, (view.sort,))
+        add_value_lines(cards, values, view.sort, cached_reads.read_producers())
     return cards
 
 
+def _draw_table(view: ViewState, page: ResultPage) -> None:
+    """Draw the episodes as rows: those that are selected are ticked, a double click on a cell copies it."""
+    sort = [view.sort] if view.sort and not view.is_search else []
+    names = list(dict.fromkeys([*sort, *list_table_columns(view)]))
+    values, producers = cached_reads.read_values(page.ids, tuple(names)), cached_reads.read_producers()
+    columns: dict[str, list[object]] = {
+        "record": [episode.key for episode in cached_reads.read_episodes(page.ids)]
+    }
+    for name in names:
+        cells = [values.get(episode_id, {}).get(name) for episode_id in page.ids]
+        is_number = all(cell is None or type(cell) in (int, float) for cell in cells)
+        words = [
+            "" if cell is None else value_words(name, format_value_for_people(cell), producers)
+            for cell in cells
+        ]
+        columns[format_column_label(name)] = list[object](cells if is_number else words)
+    key, opened = f"browse.table.{page.first}.{'&'.join(names)}", "browse.table.opened"
+    params = view_to_params(view)
+
+    def tick() -> None:
+        if table := st.session_state.get(key):
+            rows = set(table["selection"]["rows"])
+            change_ticks({episode_id: row in rows for row, episode_id in enumerate(page.ids)})
+
+    def open_row() -> None:
+        if click := st.session_state.get(opened):
+            row = int(click["row"])
+            card = make_episode_page_params(params, page.ids[row], page.first + row, 0.0)
+            navigation.open_page("episode", card)
+
+    button = st.column_config.ButtonColumn("", key=opened, on_click=open_row, type="tertiary", width=80)
+    ticked = [row for row, episode_id in enumerate(page.ids) if episode_id in read_ticked_ids()]
+    st.dataframe(
+        {"open": ["Open"] * len(page.ids), **columns}, key=key, hide_index=True, on_select=tick,
+        selection_mode="multi-row", selection_default={"selection": {"rows": ticked}},
+        column_config={"open": button}, height="content",
+    )  # fmt: skip
+
+
 def _draw_results(view: ViewState, page: ResultPage, cards: list[Json]) -> None:
+    """Draw the cards and what is done with those that are ticked; a tick draws nothing else."""
+    keep_ticks()
+    draw_selection_bar(view, page.shown)
     if not page.ids:
         text = "No episode fits. Remove a filter, or search for something else."
         st.info(text, icon=":material/search_off:")
-        _draw_more_button(view, page)
         return
     params = view_to_params(view)
-    draw_grid(
-        cards,
-        "browse.grid",
-        lambda *card: navigation.open_page("episode", make_episode_page_params(params, *card)),
-        size=view.show,
-        ticked=read_ticked_ids() & set(page.ids),
-        on_tick=change_ticks,
-    )
+    if view.show == "table":
+        _draw_table(view, page)
+    else:
+        draw_grid(
+            cards,
+            "browse.grid",
+            lambda *card: navigation.open_page("episode", make_episode_page_params(params, *card)),
+            ticked=read_ticked_ids() & set(page.ids),
+            on_tick=change_ticks,
+        )
     if page.pages > 1:
         show_value(_PAGE_NUMBER, min(view.page, page.pages))
         with st.container(horizontal_alignment="center"):
             st.pagination(page.pages, key=_PAGE_NUMBER, on_change=_turn_page)
-    if view.page >= page.pages:
-        _draw_more_button(view, page)
-
-
-def _draw_more_button(view: ViewState, page: ResultPage) -> None:
-    """Draw the button that lowers the cut of a search, after its last episode."""
-    if not view.is_search or page.shown >= page.matching:
-        return
-    st.button(
-        "Show less relevant ones", key="browse.more", icon=":material/expand_more:",
-        help="Lowers the least score",
-        on_click=lambda: change_view(lambda newest: replace(newest, cut=find_lower_threshold(newest))),
-    )  # fmt: skip
 
 
 def _turn_page() -> None:

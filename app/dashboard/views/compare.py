@@ -1,18 +1,21 @@
-"""Page "Compare": two episodes, or what two producers say of one, on one clock, with what differs marked."""
+"""Page "Compare": two episodes, or what two producers say of one, on one clock, with what differs formatted."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import streamlit as st
 
-from app.dashboard import cached_reads
-from app.dashboard.address import read_parameter, write_parameter, write_parameters
-from app.dashboard.annotation_rows import read_annotations, read_segments
-from app.dashboard.column_words import (
+from ares.curation import list_duplicate_pairs
+from ares.episode import Episode, Json, Signal, Trajectory
+from ares.store import ids_filter
+from ares_app.dashboard import cached_reads, navigation
+from ares_app.dashboard.address import read_parameter, write_parameter, write_parameters
+from ares_app.dashboard.annotation_rows import read_annotations, read_segments
+from ares_app.dashboard.column_words import (
     VERDICTS,
     code_words,
     format_column_label,
@@ -20,14 +23,12 @@ from app.dashboard.column_words import (
     producer_words,
     value_words,
 )
-from app.dashboard.components import load_component
-from app.dashboard.fields import entered_text, show_value
-from app.dashboard.player_data import group_dimensions, make_player_source, short_name
-from app.dashboard.timeline_ticks import make_gripper_ticks
-from app.dashboard.view_state import AddressError
-from ares.curation import list_duplicate_pairs
-from ares.episode import Episode, Json, Signal, Trajectory
-from ares.store import ids_filter
+from ares_app.dashboard.components import draw_player, draw_table
+from ares_app.dashboard.fields import entered_text, show_value
+from ares_app.dashboard.markdown_text import escape_markdown
+from ares_app.dashboard.player_data import group_dimensions, make_player_source, short_name
+from ares_app.dashboard.timeline_ticks import make_gripper_ticks
+from ares_app.dashboard.view_state import AddressError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,9 +38,20 @@ if TYPE_CHECKING:
 _POINTS = 600
 # Columns that tell one episode from every other, or say nothing of what is in it.
 _UNLIKE_COLUMNS = frozenset(
-    ("episode_id", "key", "source", "content_hash", "ingested", "source_stamp", "camera_stamps", "metadata")
+    (
+        "episode_id",
+        "key",
+        "source",
+        "content_hash",
+        "ingested",
+        "source_stamp",
+        "camera_stamps",
+        "label_stamp",
+        "metadata",
+    )
 )
 _SIDES = ("a", "b")
+_NO_LANES: Json = {"lanes": [], "more": []}
 # What a text and a grade are made of is shown by words and by rulings, and not as values.
 _SHOWN_ELSEWHERE = frozenset(("text", "rulings", "slots", "why"))
 
@@ -52,7 +64,7 @@ class _Side:
         producer: Id of the producer, or "" for what the columns show.
         documents: What it says, of `ares.workspace.describe_annotations`.
         producers: Names of all producers that say something of the episode, by id.
-        describers: Ids of those of them that wrote a caption.
+        describers: Ids of those of them that wrote a caption, the newest first.
     """
 
     episode: Episode
@@ -100,13 +112,15 @@ def render() -> None:
     if not any([ids[1], *producers]) and len(first.describers) > 1:
         # The columns beside themselves would differ in nothing: two that describe it do.
         first, second = (_read_side(ids[0], producer, "maker_a") for producer in first.describers[:2])
-    events = [_event_seconds(side.trajectory) for side in (first, second)]
-    aligned = _draw_choices(first, second, min(map(len, events)))
-    shifts = (0.0, 0.0)
-    if aligned:
-        at = [seconds[aligned - 1] for seconds in events]
-        shifts = (max(0.0, at[1] - at[0]), max(0.0, at[0] - at[1]))
-    load_component("compare")(data=_compare_data((first, second), shifts, events), key="compare.pair")
+    sides = (first, second)
+    for name, side, column in zip(_SIDES, sides, st.columns(2), strict=True):
+        _draw_producer_choice(column, side, name)
+    draw_player(_player_data(sides), None, key="compare.pair")
+    _draw_captions(sides)
+    rulings = (_ruling_words(side.rulings) for side in sides)
+    rows = [*compare_rows(*rulings), *compare_rows(*map(_values_of, sides))]
+    if rows:
+        draw_table(rows, "compare.values")
 
 
 def _draw_pairs(group: str, ids: list[str]) -> list[str]:
@@ -115,7 +129,7 @@ def _draw_pairs(group: str, ids: list[str]) -> list[str]:
         return ids
     pairs = cached_reads.limited(lambda: list_duplicate_pairs(cached_reads.workspace().stores, group))
     if not pairs:
-        detail = "`ares check --duplicates` finds the groups; the filter duplicate group in Browse lists them"
+        detail = "`ares audit duplicates` finds the groups; the filter duplicate group in Browse lists them"
         raise AddressError("group", f"there is no group {group!r} of near duplicates", detail)
     labels = {
         f"{pair.first} {pair.second}": f"{number} of {len(pairs):,}: {pair.first} and {pair.second}, "
@@ -167,86 +181,84 @@ def _read_side(episode_id: str, producer: str, parameter: str) -> _Side:
         documents=shown_documents,
         producers=producers,
         describers=list(
-            dict.fromkeys(str(entry["maker_id"]) for entry in documents if entry["value"].get("text"))
+            dict.fromkeys(
+                str(entry["maker_id"]) for entry in reversed(documents) if entry["value"].get("text")
+            )
         ),
     )
 
 
-def _event_seconds(trajectory: Trajectory) -> list[float]:
-    return sorted(float(str(tick["seconds"])) for tick in make_gripper_ticks(trajectory, None))
-
-
-def _draw_choices(first: _Side, second: _Side, events: int) -> int:
-    """Draw what is compared and how it is aligned; returns the number of the gripper event, or 0 for the start."""
-    text = read_parameter("align") or "0"
-    if not (text.isascii() and text.isdigit() and len(text) < 6):
-        raise AddressError(
-            "align", "an alignment cannot be read", f"got {text!r}; give 0 for the start, or 1 for the first"
-        )
-    number = int(text)
-    if number > events:
-        st.warning(
-            f"Both have {events} gripper events in common, so there is no event {number}: aligned at the start.",
-            icon=":material/help:",
-        )
-        number = 0
-    columns = st.columns(3)
-    for column, side, name in zip(columns, (first, second), _SIDES, strict=False):
-        names = {"": "what the columns show", **side.producers}
-        _draw_choice(column, f"{name.upper()} as described by", f"maker_{name}", names, side.producer)
-    at = {"0": "the start", **{str(event): f"gripper event {event}" for event in range(1, events + 1)}}
-    _draw_choice(columns[2], "Aligned at", "align", at, str(number))
-    return number
-
-
-def _draw_choice(column: Any, label: str, parameter: str, names: Mapping[str, str], value: str) -> None:
-    key = f"compare.{parameter}"
-    show_value(key, value)
+def _draw_producer_choice(column: Any, side: _Side, name: str) -> None:
+    key, names = f"compare.maker_{name}", {"": "what the columns show", **side.producers}
+    show_value(key, side.producer)
     column.selectbox(
-        label, list(names), key=key, format_func=lambda choice: names.get(choice, choice),
-        on_change=lambda: write_parameter(parameter, entered_text(key)),
+        f"{name.upper()} as described by", list(names), key=key, format_func=lambda choice: names.get(choice, choice),
+        on_change=lambda: write_parameter(f"maker_{name}", entered_text(key)),
     )  # fmt: skip
 
 
-def _compare_data(
-    sides: tuple[_Side, _Side], shifts: tuple[float, float], events: Sequence[Sequence[float]]
-) -> dict[str, Json]:
-    """What the component draws: both players, curves of both, and tables of what each says."""
+def _player_data(sides: tuple[_Side, _Side]) -> dict[str, Json]:
+    """The cameras of both on one clock, and their curves over each other; of one episode its own, once."""
     first, second = sides
-    is_same_episode = first.episode.episode_id == second.episode.episode_id
-    duration = max(side.episode.duration_seconds + shift for side, shift in zip(sides, shifts, strict=True))
-    texts = compare_words(first.text, second.text)
+    source = make_player_source(first.episode, first.trajectory, 0.0)
+    if first.episode.episode_id == second.episode.episode_id:
+        start = _requested_second(first.episode.duration_seconds)
+        return {
+            **source,
+            "start": start,
+            "signals": [],
+            "ticks": _make_event_ticks(sides[:1]),
+            "segments": _NO_LANES,
+        }
+    other = make_player_source(second.episode, second.trajectory, 0.0)
+    cameras = [
+        {
+            **cast("dict[str, Json]", camera),
+            "name": f"{name.upper()} {cast('dict[str, Json]', camera)['name']}",
+        }
+        for name, shown in zip(_SIDES, (source, other), strict=True)
+        for camera in cast("list[Json]", shown["cameras"])
+    ]
+    duration = max(side.episode.duration_seconds for side in sides)
     return {
-        "isOne": is_same_episode,
+        **source,
+        "cameras": list[Json](cameras),
         "duration": duration,
         "rate": max(side.episode.rate_hz for side in sides),
+        # A clock for both cannot be that of one.
+        "stamps": [],
+        "paired_by_index": False,
         "start": _requested_second(duration),
-        "sides": [
-            {
-                **make_player_source(side.episode, side.trajectory, 0.0),
-                "name": name.upper(),
-                "shift": shift,
-                "title": side.episode.instruction or side.episode.key,
-                "maker": side.producers.get(side.producer, ""),
-                "words": words,
-            }
-            for name, side, shift, words in zip(_SIDES, sides, shifts, texts, strict=True)
-        ],
-        "ticks": _make_event_ticks(events[:1] if is_same_episode else events, shifts),
-        "signals": [] if is_same_episode else _make_curves(sides, shifts, duration),
-        "tables": [
-            {"title": "Rulings", "rows": compare_rows(*(_ruling_words(side.rulings) for side in sides))},
-            {"title": "Values", "rows": compare_rows(_values_of(first), _values_of(second))},
-        ],
+        "signals": _make_curves(sides, duration),
+        "ticks": _make_event_ticks(sides),
+        "segments": _NO_LANES,
     }
 
 
-def _make_event_ticks(events: Sequence[Sequence[float]], shifts: Sequence[float]) -> list[Json]:
-    """The gripper events of both on the common clock; of one episode they are the same."""
+def _draw_captions(sides: tuple[_Side, _Side]) -> None:
+    """Draw both captions, with the words formatted that the other one lacks."""
+    texts = compare_words(*(side.text for side in sides))
+    for name, side, words, column in zip(_SIDES, sides, texts, st.columns(2), strict=True):
+        by = f" · {side.producers[side.producer]}" if side.producer else ""
+        title = side.episode.instruction or side.episode.key
+        formatted = [
+            f":orange-background[{escape_markdown(word)}]" if differs else escape_markdown(word)
+            for word, differs in words
+        ]
+        column.caption(f"**{name.upper()}** {escape_markdown(title + by)}")
+        column.markdown(" ".join(formatted) or "no caption")
+        column.button(
+            "Open it", key=f"compare.open.{name}", type="tertiary", on_click=navigation.open_page,
+            args=("episode", {"episode": [side.episode.episode_id]}),
+        )  # fmt: skip
+
+
+def _make_event_ticks(sides: Sequence[_Side]) -> list[Json]:
+    """The gripper events of both."""
     return [
-        {"seconds": second + shift, "kind": "changes", "label": f"{name.upper()}: gripper event {number}"}
-        for name, seconds, shift in zip(_SIDES, events, shifts, strict=False)
-        for number, second in enumerate(seconds, 1)
+        {**tick, "label": f"{name.upper()}: {tick['label']}"}
+        for name, side in zip(_SIDES, sides, strict=False)
+        for tick in make_gripper_ticks(side.trajectory, None)
     ]
 
 
@@ -258,28 +270,29 @@ def _requested_second(duration: float) -> float:
         raise AddressError("t", "a second cannot be read", f"got {text!r}; give a number") from None
 
 
-def compare_words(first: str, second: str) -> tuple[list[Json], list[Json]]:
+def compare_words(first: str, second: str) -> list[list[tuple[str, bool]]]:
     """The words of two texts, each with whether the other text lacks it at that place."""
     words = first.split(), second.split()
     folded = [[word.casefold().strip(".,;:!?") for word in text] for text in words]
-    matcher = SequenceMatcher(a=folded[0], b=folded[1], autojunk=False)
-    same = matcher.get_matching_blocks()
+    same = SequenceMatcher(a=folded[0], b=folded[1], autojunk=False).get_matching_blocks()
     shared = [
         {index for block in same for index in range(block[side], block[side] + block.size)} for side in (0, 1)
     ]
-    first_words, second_words = (
-        [list[Json]((word, index not in shared[side])) for index, word in enumerate(words[side])]
-        for side in (0, 1)
-    )
-    return list[Json](first_words), list[Json](second_words)
+    return [[(word, index not in shared[side]) for index, word in enumerate(words[side])] for side in (0, 1)]
 
 
-def compare_rows(first: Mapping[str, str], second: Mapping[str, str]) -> list[Json]:
+def compare_rows(first: Mapping[str, str], second: Mapping[str, str]) -> list[dict[str, Any]]:
     """Name, both values and whether they differ; those that differ come first, in the order of the first."""
-    names = dict.fromkeys([*first, *second])
-    rows = [(name, first.get(name, ""), second.get(name, "")) for name in names]
-    rows.sort(key=lambda row: row[1] == row[2])
-    return [[name, left, right, left != right] for name, left, right in rows]
+    rows = [
+        {
+            "what": name,
+            "A": first.get(name),
+            "B": second.get(name),
+            "differs": first.get(name) != second.get(name),
+        }
+        for name in dict.fromkeys([*first, *second])
+    ]
+    return sorted(rows, key=lambda row: not row["differs"])
 
 
 def _ruling_words(rulings: Mapping[str, str]) -> dict[str, str]:
@@ -310,7 +323,7 @@ def _values_of(side: _Side) -> dict[str, str]:
     }
 
 
-def _make_curves(sides: tuple[_Side, _Side], shifts: tuple[float, float], duration: float) -> list[Json]:
+def _make_curves(sides: tuple[_Side, _Side], duration: float) -> list[Json]:
     """Dimensions that both have by name, the second over the first, as plots of the player."""
     import numpy as np
 
@@ -323,8 +336,8 @@ def _make_curves(sides: tuple[_Side, _Side], shifts: tuple[float, float], durati
             continue
         names = [name for name in left.names if name in right.names]
         rows = [
-            _sample_signal(signal, names, side.trajectory.timestamps, times - shift)
-            for signal, side, shift in zip((left, right), sides, shifts, strict=True)
+            _sample_signal(signal, names, side.trajectory.timestamps, times)
+            for signal, side in zip((left, right), sides, strict=True)
         ]
         groups: list[Json] = [
             {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -10,41 +9,47 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import streamlit as st
 
-from app.dashboard import cached_reads, navigation
-from app.dashboard.address import read_parameter, read_view
-from app.dashboard.annotation_rows import (
-    MOST_SEGMENTS,
+from ares.console import count_of
+from ares.episode import Episode, Json, Trajectory, format_duration
+from ares.errors import AresError, RequestError
+from ares.reports import check_stored_episode
+from ares.store import NOTES, TAGS, ids_filter
+from ares_app.dashboard import cached_reads, navigation
+from ares_app.dashboard.address import read_parameter, read_view
+from ares_app.dashboard.annotation_rows import (
     EpisodeAnnotations,
     make_finding_lanes,
     read_annotations,
     read_segments,
 )
-from app.dashboard.cards import (
+from ares_app.dashboard.cards import (
     build_cards,
     format_grade_label,
     format_outcome_label,
-    list_badges,
+    list_notices,
     make_episode_page_params,
     make_grade_badge,
 )
-from app.dashboard.column_words import (
+from ares_app.dashboard.column_words import (
     VERDICTS,
     code_words,
     document_words,
     producer_words,
+    time_words,
 )
-from app.dashboard.components import (
+from ares_app.dashboard.components import (
     draw_grid,
+    draw_pairs,
     draw_player,
     draw_table,
     load_component,
 )
-from app.dashboard.failed_work import draw_episode_failures
-from app.dashboard.fields import draw_refusal, guard_field, show_value
-from app.dashboard.markdown_text import escape_markdown
-from app.dashboard.player_data import make_player_source, make_signal_plots
-from app.dashboard.results import Neighbourhood, check_view, find_best_second, find_neighbours
-from app.dashboard.selection_bar import (
+from ares_app.dashboard.failed_work import draw_episode_failures
+from ares_app.dashboard.fields import draw_refusal, guard_field, show_value
+from ares_app.dashboard.markdown_text import escape_markdown
+from ares_app.dashboard.player_data import make_player_source, make_signal_plots
+from ares_app.dashboard.results import Neighbourhood, check_view, find_best_second, find_neighbours
+from ares_app.dashboard.selection_bar import (
     change_ticks,
     draw_selection_bar,
     read_login_name,
@@ -52,22 +57,14 @@ from app.dashboard.selection_bar import (
     read_ticked_ids,
     remember_person_name,
 )
-from app.dashboard.timeline_ticks import make_timeline_ticks
-from app.dashboard.view_state import AddressError, ViewState, view_to_params
-from ares.console import count_of
-from ares.episode import Episode, Json, Trajectory, format_duration
-from ares.errors import AresError, RequestError
-from ares.reports import check_stored_episode
-from ares.store import NOTES, TAGS, ids_filter
+from ares_app.dashboard.timeline_ticks import find_likely_failure, make_timeline_ticks
+from ares_app.dashboard.view_state import AddressError, ViewState, view_to_params
 
 if TYPE_CHECKING:
     from ares.review import Answer
+    from ares.store import Action
 
-_MAX_SIMILAR = 6
-# Characters of the JSON that is the tip of an annotation.
-_MOST_TIP = 2000
-# Segments in the table below the player: the lanes have all of them.
-_MOST_ROWS = 100
+_MAX_SIMILAR = 8
 _ROUNDING_SECONDS = 0.01
 # Ways to compare episodes: label, and the value of `--by`.
 _WAYS = {
@@ -104,13 +101,23 @@ def render() -> None:
     episode = cached_reads.limited(lambda: workspace.stores.tables.episodes.get_episode(episode_id))
     segments = cached_reads.limited(lambda: read_segments(workspace.stores, episode))
     annotations = cached_reads.limited(lambda: read_annotations(workspace.stores, episode, segments))
-    second = _requested_second(view, episode)
+    trajectory = cached_reads.limited(lambda: workspace.stores.tables.trajectories.get(episode_id))
+    ticks = cached_reads.limited(
+        lambda: make_timeline_ticks(workspace.stores, episode, trajectory, segments, annotations.judged)
+    )
+    second = _requested_second(view, episode, ticks)
     # In a container: what stands above the player may be more or less, and the player keeps its place on the page.
     with st.container():
         _draw_headline(view, episode)
-    trajectory = cached_reads.limited(lambda: workspace.stores.tables.trajectories.get(episode_id))
+    data = {
+        **make_player_source(episode, trajectory, second),
+        "start": second,
+        "signals": make_signal_plots(trajectory),
+        "ticks": ticks,
+        "segments": annotations.lanes,
+    }
     draw_player(
-        _player_data(episode, trajectory, annotations, second),
+        data,
         _judge_data(episode, annotations),
         key="episode.player",
         on_frame_search=lambda frame: navigation.open_page("browse", {"image": [frame]}),
@@ -118,14 +125,10 @@ def render() -> None:
     )
     draw_refusal("episode.player")
     findings = st.container()
-    left_column, right_column = st.columns([3, 2], gap="large")
-    with left_column:
-        _draw_captions(episode, annotations)
-        _draw_segments(episode, segments)
-    with right_column:
-        _draw_identity(episode)
-    _draw_annotations(episode, annotations)
+    draw_episode_failures(episode.episode_id, annotations.subjects)
     _draw_similar(episode)
+    _draw_identity(episode)
+    _draw_annotations(episode, annotations)
     with findings:
         # The sample of a dataset takes a second the first time: all else is on the page before.
         _draw_findings(episode, trajectory)
@@ -139,18 +142,14 @@ def _draw_headline(view: ViewState, episode: Episode) -> None:
             on_click=navigation.open_page, args=("browse", view_to_params(view)),
         )  # fmt: skip
         load_component("headline")(data=_headline_data(view, episode, columns), key="episode.headline")
-        st.button(
-            "Compare producers", key="episode.compare", help="What two producers say of this episode, side by side",
-            on_click=navigation.open_page, args=("compare", {"a": [episode.episode_id]}),
-        )  # fmt: skip
-        st.button(
-            "Compare it with its dataset", key="episode.dataset", type="tertiary",
-            on_click=navigation.open_page,
-            args=("statistics", {"f.dataset": [episode.dataset], "episode": [episode.episode_id]}),
-        )  # fmt: skip
-        key = f"episode.select.{episode.episode_id}"
-        show_value(key, episode.episode_id in read_ticked_ids())
-        st.toggle("Select", key=key, on_change=_apply_toggle, args=(key, episode.episode_id))
+        with st.popover("More"):
+            key = f"episode.select.{episode.episode_id}"
+            show_value(key, episode.episode_id in read_ticked_ids())
+            st.toggle("Select", key=key, on_change=_apply_toggle, args=(key, episode.episode_id))
+            st.button(
+                "Compare producers", key="episode.compare", help="What two producers say of this episode, side by side",
+                on_click=navigation.open_page, args=("compare", {"a": [episode.episode_id]}),
+            )  # fmt: skip
     if read_ticked_ids():
         draw_selection_bar(view, 0)
 
@@ -173,10 +172,7 @@ def _headline_data(view: ViewState, episode: Episode, columns: Mapping[str, Any]
     return {
         "episode": episode.episode_id,
         "title": episode.instruction or episode.key,
-        "instruction": episode.instruction,
-        "caption": columns.get("caption") or "",
-        "badges": list_badges(episode, columns),
-        "notes": list[Json](columns.get(NOTES) or ()),
+        "badges": list_notices(columns),
         "at": known.position if known.is_listed else -1,
         "count": known.count,
         "before": [list(entry) for entry in known.before],
@@ -186,35 +182,21 @@ def _headline_data(view: ViewState, episode: Episode, columns: Mapping[str, Any]
     }
 
 
-def _requested_second(view: ViewState, episode: Episode) -> float:
-    """The second of the address; without one that which a search matches best, or the start."""
+def _requested_second(view: ViewState, episode: Episode, ticks: Sequence[Json]) -> float:
+    """The second of the address; without one that which a search matches best, where it likely failed, or the start."""
     text, end = read_parameter("t"), episode.duration_seconds
     try:
-        second = float(text) if text else find_best_second(view, episode.episode_id) or 0.0
+        second = float(text) if text else find_best_second(view, episode.episode_id)
     except ValueError:
         second = math.nan
+    if second is None:
+        second = find_likely_failure(ticks) if episode.success is False else 0.0
     # A written second is rounded.
     if not 0 <= second <= end + _ROUNDING_SECONDS:
         raise AddressError(
             "t", "a second cannot be shown", f"got {text!r}; this episode has 0 to {end:.2f} s"
         )
     return min(second, end)
-
-
-def _player_data(
-    episode: Episode, trajectory: Trajectory, annotations: EpisodeAnnotations, start: float
-) -> dict[str, Json]:
-    return {
-        **make_player_source(episode, trajectory, start),
-        "start": start,
-        "signals": make_signal_plots(trajectory),
-        "ticks": cached_reads.limited(
-            lambda: make_timeline_ticks(
-                cached_reads.workspace().stores, episode, trajectory, cast("list[Any]", annotations.captions)
-            )
-        ),
-        "segments": annotations.lanes,
-    }
 
 
 def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, Json]:
@@ -229,8 +211,8 @@ def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, 
         grade = format_grade_label(columns)
         why = judged["why"] if grade == judged["grade"] else ""
         judged = {**judged, "grade": grade, "badge": make_grade_badge(columns), "why": why}
-    outcome, label = annotations.outcome, format_outcome_label(episode)
-    source = f"source: {label}" if label else ""
+    outcome, label = annotations.outcome, format_outcome_label(episode, columns)
+    source = f"{label}, by the source" if label else "the source says none"
     done = st.session_state.get(_DONE) or ()
     guidelines = [f"{title}\n{shipped_guidelines()[name]}" for name, title in _GUIDED.items()]
     person, used = read_login_name() or str(st.session_state.get(_NAMED) or ""), []
@@ -246,10 +228,12 @@ def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, 
         # Behind a password the user of the server is not the one who looks.
         "isAsked": cached_reads.page_limits().needs_login and not person,
         "ticked": episode.episode_id in read_ticked_ids(),
-        "tags": [[tag, tag in episode_tags] for tag in dict.fromkeys([*used, *episode_tags])],
+        "tags": [[tag, tag in episode_tags] for tag in dict.fromkeys([*episode_tags, *used])],
+        "notes": list[Json](columns.get(NOTES) or ()),
         "outcome": {**outcome, "label": f"as {outcome['person']} says" if outcome.get("verdict") else source},
         "kinds": list[Json](settings.failure_kinds),
         "severities": list[Json](settings.failure_severities),
+        "instruction": episode.instruction,
         "text": judged,
         "undo": done[-1].text if done else last,
         # That of the lab says all.
@@ -299,6 +283,8 @@ def _take_last_back(episode_id: str) -> None:
 def _describe_answer(answer: Answer) -> str:
     if answer.question == "text":
         return "new text"
+    if answer.question == "instruction" and answer.text:
+        return "new instruction"
     # The outcome is said as it is, a criterion by whether it is met.
     about = "outcome" if answer.question == "success" else code_words(answer.question)
     return f"{about}: {VERDICTS.get(answer.verdict.upper(), answer.verdict)}"
@@ -312,16 +298,26 @@ def _apply_tick(episode_id: str, act: Mapping[str, Any]) -> _Done:
 
 
 def _apply_tag(episode_id: str, act: Mapping[str, Any]) -> _Done:
-    from ares.curation import add_tag, remove_tag, select_episodes, undo
+    from ares.curation import add_tag, remove_tag
+
+    tag, change = str(act["tag"]), add_tag if act["on"] else remove_tag
+    return _change_episode(episode_id, change, tag, f"{'tag' if act['on'] else 'no tag'} {tag}")
+
+
+def _apply_note(episode_id: str, act: Mapping[str, Any]) -> _Done:
+    from ares.curation import add_note
+
+    return _change_episode(episode_id, add_note, str(act["note"]), "note")
+
+
+def _change_episode(episode_id: str, change: Callable[..., Action], text: str, done: str) -> _Done:
+    from ares.curation import select_episodes, undo
     from ares.jobs import EpisodeSelection
 
-    stores, person, tag = cached_reads.workspace().stores, read_person_name(), str(act["tag"])
-    change = add_tag if act["on"] else remove_tag
+    stores, person = cached_reads.workspace().stores, read_person_name()
     with select_episodes(stores, EpisodeSelection(ids=[episode_id])) as selected:
-        action = change(stores, tag, selected, person=person)
-    return _Done(
-        f"{'tag' if act['on'] else 'no tag'} {tag}", lambda: undo(stores, action.number, person=person)
-    )
+        action = change(stores, text, selected, person=person)
+    return _Done(done, lambda: undo(stores, action.number, person=person))
 
 
 def _apply_answer(episode_id: str, act: Mapping[str, Any]) -> _Done:
@@ -386,6 +382,7 @@ def _read_segment_ids(episode_id: str) -> list[dict[str, Any]]:
 _ACTS: Mapping[str, Callable[[str, Mapping[str, Any]], _Done]] = {
     "tick": _apply_tick,
     "tag": _apply_tag,
+    "note": _apply_note,
     "answer": _apply_answer,
     "spans": _apply_spans,
 }
@@ -399,56 +396,13 @@ def _draw_findings(episode: Episode, trajectory: Trajectory) -> None:
     except AresError:
         return
     lanes = make_finding_lanes(findings, episode.duration_seconds)
-    if lanes:
-        data = {"lanes": lanes, "duration": episode.duration_seconds}
-        load_component("findings")(data=data, key="episode.findings")
-
-
-def _draw_captions(episode: Episode, annotations: EpisodeAnnotations) -> None:
-    st.subheader("Caption and grade")
-    if annotations.captions:
-        columns = cached_reads.read_captions([episode.episode_id]).get(episode.episode_id, {})
-        # The columns say of their caption whether its grade counts.
-        badge = make_grade_badge(columns)
-        captions: list[Json] = [
-            {**caption, "badge": badge}
-            if caption["shown"] and caption["text"] == columns.get("caption")
-            else caption
-            for caption in cast("list[dict[str, Json]]", annotations.captions)
-        ]
-        load_component("rulings")(data={"captions": captions, "pairs": []}, key="episode.rulings")
-        if len(annotations.captions) < annotations.counts[0]:
-            _draw_rest(episode, len(annotations.captions), annotations.counts[0], "texts with their grades")
-    else:
-        st.caption("No caption yet: run `ares annotate caption grade`.")
-        navigation.draw_job_button("Caption and grade", "annotate", ("caption", "grade"), key="caption")
-    draw_episode_failures(episode.episode_id, annotations.subjects)
-
-
-def _draw_segments(episode: Episode, segments: list[dict[str, Json]]) -> None:
-    if segments:
-        st.subheader("Segments")
-        load_component("segments")(data={"segments": segments[:_MOST_ROWS]}, key="episode.segments")
-    if len(segments) > _MOST_ROWS:
-        least = "" if len(segments) < MOST_SEGMENTS else "at least "
-        count = f"{least}{count_of(len(segments), 'segment', comma=True)}"
-        query = f"ares search --segments --where \"episode_id = '{episode.episode_id}'\" --limit 1000000"
-        st.caption(f"The first {_MOST_ROWS} of {count}; all of them: `{query}`")
-
-
-def _draw_rest(episode: Episode, shown: int, count: int, what: str) -> None:
-    """Say how many there are beside those that are shown, and where they are."""
-    if shown < count:
-        st.caption(
-            f"The first {shown:,} of {count:,} {what}; all of them: `ares show {episode.episode_id} --json`"
-        )
+    load_component("findings")(data={"episode": episode.episode_id, "lanes": lanes}, key="episode.findings")
 
 
 _OUTCOMES: Mapping[object, str] = {True: "success", False: "failure", None: "unknown"}
 
 
 def _draw_identity(episode: Episode) -> None:
-    st.subheader("Episode")
     origin = (
         "assumed: the source does not store it"
         if episode.rate_source == "assumed"
@@ -464,19 +418,16 @@ def _draw_identity(episode: Episode) -> None:
         "length": f"{count_of(episode.num_steps, 'step')}, {format_duration(episode.duration_seconds)}",
         "rate": f"{episode.rate_hz:g} Hz ({origin})",
         "stamps": _describe_stamps(episode),
-        "outcome": f"{format_outcome_label(episode) or 'unknown'}"
-        + (f", as {episode.success_source} says" if episode.success_source else ""),
         "recorded outcome": _OUTCOMES.get(episode.recorded.get("success", ""), ""),
         "depth": "; ".join(episode.depth_texts),
         "source": episode.source,
         "hash of the content": episode.content_hash,
         "id": episode.episode_id,
     }
-    pairs = [[name, value] for name, value in rows.items() if value]
-    load_component("rulings")(data={"captions": [], "pairs": pairs}, key="episode.identity")
-    if episode.metadata:
-        with st.expander("Metadata of the source"):
-            st.json(dict(episode.metadata))
+    with st.expander("What the source says", icon=":material/info:"):
+        draw_pairs(rows)
+        if episode.metadata:
+            st.json(dict(episode.metadata), expanded=False)
 
 
 def _describe_stamps(episode: Episode) -> str:
@@ -491,29 +442,29 @@ def _describe_stamps(episode: Episode) -> str:
 
 
 def _draw_annotations(episode: Episode, annotations: EpisodeAnnotations) -> None:
-    count = annotations.counts[1]
-    # In words; the JSON of a value and the id of its producer are tips.
+    count = annotations.count
     with st.expander(f"All {count_of(count, 'annotation')}, with what made them", icon=":material/history:"):
-        rows = []
-        for document in annotations.annotations:
-            value = cast("Mapping[str, Json]", document["value"])
-            says = document_words(value, annotations.producers).items()
-            stored = json.dumps(value, ensure_ascii=False)[:_MOST_TIP]
-            name, maker_id, created = (str(document[key]) for key in ("name", "maker_id", "created"))
-            rows.append(
-                {
-                    "annotation": (code_words(name), name),
-                    "in filters": document["shown"],
-                    "says": ("\n".join(f"{label}: {text}" for label, text in says), stored),
-                    "made by": (producer_words(annotations.producers, maker_id), f"producer {maker_id}"),
-                    "camera": document["camera"],
-                    "when (UTC)": (created[:16].replace("T", " "), created),
-                    "US dollars": document["usd"],
-                }
-            )
+        rows = [
+            {
+                "annotation": code_words(str(document["name"])),
+                "in filters": document["shown"],
+                "says": "; ".join(
+                    f"{label}: {text}" for label, text in _words_of(document, annotations).items()
+                ),
+                "made by": producer_words(annotations.producers, str(document["maker_id"])),
+                "camera": document["camera"],
+                "when (UTC)": time_words(str(document["created"])),
+                "US dollars": document["usd"],
+            }
+            for document in annotations.annotations
+        ]
         draw_table(rows, "episode.annotations")
         if len(rows) < count:
-            _draw_rest(episode, len(rows), count, "annotations")
+            st.caption(f"The first {len(rows):,} of {count:,}; all: `ares show {episode.episode_id} --json`")
+
+
+def _words_of(document: Mapping[str, Json], annotations: EpisodeAnnotations) -> Mapping[str, str]:
+    return document_words(cast("Mapping[str, Json]", document["value"]), annotations.producers)
 
 
 def _draw_similar(episode: Episode) -> None:

@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from app.dashboard import cached_reads
-from app.dashboard.address import read_parameter, write_parameter
-from app.dashboard.error_boxes import show_error
-from app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
-from app.dashboard.job_panels import READ_ONLY, draw_command, draw_command_line, draw_jobs
-from app.dashboard.selection_bar import read_person_name
-from app.server import (
+from ares.errors import AresError
+from ares.registry import annotators, ingesters
+from ares_app.dashboard import cached_reads
+from ares_app.dashboard.address import read_parameter, write_parameter
+from ares_app.dashboard.error_boxes import show_error
+from ares_app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
+from ares_app.dashboard.job_panels import READ_ONLY, draw_command, draw_command_line, draw_jobs
+from ares_app.dashboard.selection_bar import read_person_name
+from ares_app.server import (
     PLAN,
     list_all_jobs,
     make_annotate_words,
@@ -20,8 +22,6 @@ from app.server import (
     make_ingest_words,
     start_command,
 )
-from ares.errors import AresError
-from ares.registry import annotators, ingesters
 
 _MOST_SHOWN = 20
 _KINDS = {

@@ -8,27 +8,31 @@ from typing import Any
 
 import streamlit as st
 
-from app.dashboard import cached_reads, navigation
-from app.dashboard.address import change_view, read_parameter, read_view, settle_address, write_parameter
-from app.dashboard.browse_panels import draw_unknown
-from app.dashboard.column_words import column_choice, column_rank, format_column_label
-from app.dashboard.components import draw_map
-from app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
-from app.dashboard.job_panels import draw_command
-from app.dashboard.map_points import (
+from ares.console import count_of
+from ares.episode import Json
+from ares.imports import install_command
+from ares.registry import suggest_column
+from ares.search import list_embedding_spaces
+from ares.store import TAGS, parse_polygon
+from ares_app.dashboard import cached_reads, navigation
+from ares_app.dashboard.address import change_view, read_parameter, read_view, settle_address, write_parameter
+from ares_app.dashboard.browse_panels import draw_unknown
+from ares_app.dashboard.column_words import column_choice, column_rank, format_column_label
+from ares_app.dashboard.components import draw_map
+from ares_app.dashboard.fields import entered_text, show_value
+from ares_app.dashboard.job_panels import draw_command
+from ares_app.dashboard.map_points import (
     AXES,
     MISSING,
     OTHER,
     MapColours,
-    count_in_region,
     format_corners,
     parse_view,
     read_ticked_positions,
 )
-from app.dashboard.results import check_view
-from app.dashboard.selection_bar import draw_selection_bar, read_ticked_ids
-from app.dashboard.view_state import (
-    MAX_REGION_NAME,
+from ares_app.dashboard.results import check_view
+from ares_app.dashboard.selection_bar import draw_selection_bar, read_ticked_ids
+from ares_app.dashboard.view_state import (
     AddressError,
     ColumnFilter,
     ViewState,
@@ -36,14 +40,8 @@ from app.dashboard.view_state import (
     view_filter_sql,
     view_to_params,
 )
-from ares.console import count_of
-from ares.episode import Json
-from ares.registry import suggest_column
-from ares.search import list_embedding_spaces
-from ares.store import TAGS, parse_polygon
 
-_FIRST_COLOURS = ("dataset", "success", "grade", "robot", TAGS, "instruction")
-_COLOUR, _NAME = "map.colour", "map.name"
+_COLOUR = "map.colour"
 # Session key of the part of the map that the browser shows, and what that part is of.
 _SHOWN = "map.shown"
 # So many ticked episodes have a ring.
@@ -67,33 +65,21 @@ def render() -> None:
 
 
 def _draw_no_map() -> None:
-    """Draw the command that makes a map, with all that it needs."""
+    """Draw what makes a map, with all that it needs."""
     workspace = cached_reads.workspace()
     has_vectors = bool(cached_reads.limited(lambda: list_embedding_spaces(workspace.stores)))
     names = ["map"] if has_vectors else ["embed", "map"]
     st.header("No map yet")
-    st.write("It is drawn by a job, from the vectors of the frames:")
-    draw_command(["annotate", *names])
+    st.write("A job draws it from the vectors of the frames; all pages stay usable meanwhile.")
     navigation.draw_job_button("Draw the map", "annotate", names)
-    st.caption(
-        "It is made by UMAP where that is installed (`pip install 'ares-curation[map]'`), else by PCA."
-    )
-
-
-def _method_text() -> str:
-    """How the map was made, by the producers of its places; "" where nothing says so."""
-    producers = cached_reads.limited(lambda: cached_reads.workspace().stores.annotations.producers())
-    methods = {
-        "PCA" if producer.settings.get("projection") == "pca" else "UMAP"
-        for producer in producers.values()
-        if producer.annotator == "map"
-    }
-    return f" Made by {' and '.join(sorted(methods))}." if methods else ""
+    draw_command(["annotate", *names])
+    command = install_command("ares-curation[map]")
+    st.caption(f"It is made by UMAP where that is installed (`{command}`), else by PCA.")
 
 
 def _without_region(view: ViewState) -> ViewState:
     """The view whose episodes are points: a region is drawn over them, and leaves none out."""
-    return replace(view, region="", region_name="")
+    return replace(view, region="")
 
 
 def _map_where(view: ViewState, columns: Mapping[str, str]) -> str:
@@ -104,7 +90,8 @@ def _map_where(view: ViewState, columns: Mapping[str, str]) -> str:
 def _draw_headline(view: ViewState, columns: Mapping[str, str]) -> str:
     """Draw the number of episodes and a list of columns; returns the column to colour by."""
     total = cached_reads.count_episodes(_map_where(view, columns))
-    first = [name for name in _FIRST_COLOURS if name in columns]
+    usual = ("dataset", cached_reads.outcome_column(), "grade", "robot", TAGS, "instruction")
+    first = [name for name in usual if name in columns]
     coloured = [name for name, kind in columns.items() if kind in _COLOURED_KINDS and name != "episode_id"]
     options = [*first, *sorted(set(coloured) - {*first, *AXES}, key=column_rank)]
     named = read_parameter("colour") or first[0]
@@ -116,8 +103,9 @@ def _draw_headline(view: ViewState, columns: Mapping[str, str]) -> str:
         st.markdown(f"**{count_of(total, 'episode', comma=True)} on the map**", width="content")
         if view.is_search:
             st.caption("The map shows all that the filters select; a search narrows only Browse.")
-        text = "Draw a lasso around points to select them. Near points look alike; the axes mean nothing."
-        st.caption(text + _method_text())
+        st.caption(
+            "Draw a lasso around points to select them. Near points look alike; the axes mean nothing."
+        )
         st.space("stretch")
         st.selectbox(
             "Colour", options, format_func=column_choice, key=_COLOUR, width=220,
@@ -163,7 +151,7 @@ def _remember_view(sides: Any) -> None:
 def _choose_region(corners: Any) -> None:
     region = format_corners(corners)
     if region:
-        change_view(lambda newest: replace(newest, region=region, region_name="", page=1))
+        change_view(lambda newest: replace(newest, region=region, page=1))
 
 
 def _make_legend(
@@ -195,25 +183,12 @@ def _format_end(end: float, kind: str) -> str:
 
 
 def _draw_region(view: ViewState, columns: Mapping[str, str]) -> None:
-    """Draw the name of the region and what can be done with its episodes."""
-    points = cached_reads.read_map_points(_map_where(view, columns))
-    # Of a million points this is faster than the table, which answers everything else.
-    count = count_in_region(points, parse_polygon(view.region))
-    show_value(_NAME, view.region_name)
+    """Draw what can be done with the episodes of the region."""
+    count = cached_reads.count_episodes(view_filter_sql(view, columns))
     with st.container(horizontal=True, vertical_alignment="bottom", key="map.region"):
-        st.text_input(
-            "Name of the region", key=_NAME, max_chars=MAX_REGION_NAME, width=240,
-            on_change=guard_field(_NAME, _name_region), placeholder="red cups",
-        )  # fmt: skip
         st.button(
             f"Open these {count:,} in Browse", type="primary", icon=":material/grid_view:", key="map.open",
             on_click=navigation.open_page, args=("browse", view_to_params(replace(view, page=1))),
         )  # fmt: skip
         st.button("Remove the region", key="map.remove", on_click=change_view, args=(_without_region,))
-    draw_refusal(_NAME)
     draw_selection_bar(view, count)
-
-
-def _name_region() -> None:
-    name = entered_text(_NAME)
-    change_view(lambda newest: replace(newest, region_name=name if newest.region else ""))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,46 +11,51 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
 
-from app.dashboard import cached_reads, navigation
-from app.dashboard.address import read_parameter, write_parameter
-from app.dashboard.cards import make_poster_url, make_video_url
-from app.dashboard.column_words import VERDICTS, code_words, time_words
-from app.dashboard.components import draw_review, draw_table
-from app.dashboard.fields import draw_refusal, entered_text, guard_field
-from app.dashboard.markdown_text import escape_markdown
-from app.dashboard.selection_bar import read_login_name
-from app.dashboard.view_state import AddressError
-from app.server import check_person_name
 from ares.console import count_of
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.review import (
     LEASE_SECONDS,
+    UNDO_KEY,
+    USUAL_SHARE,
+    Answer,
     Queue,
     QueueItem,
     QueueProgress,
     QueueRequest,
     ReviewQueue,
     find_earlier_answer,
+    list_answer_keys,
+    person_settings,
+    prepare_answer,
+    store_prepared,
 )
 from ares.settings import user_name
 from ares.workspace import open_measurement
+from ares_app.dashboard import cached_reads, navigation
+from ares_app.dashboard.address import read_parameter, write_parameter
+from ares_app.dashboard.cards import make_poster_url, make_video_url
+from ares_app.dashboard.column_words import code_words, time_words
+from ares_app.dashboard.components import draw_review, draw_table
+from ares_app.dashboard.fields import draw_refusal, entered_text, guard_field
+from ares_app.dashboard.markdown_text import escape_markdown
+from ares_app.dashboard.selection_bar import read_login_name
+from ares_app.dashboard.view_state import AddressError
+from ares_app.server import check_person_name
 
 if TYPE_CHECKING:
     from ares.episode import Episode
-    from ares.review import Answer, MeasuredShare
+    from ares.review import MeasuredShare
     from ares.store import Stores
     from ares.workspace import AnswerRow
 
 
-_USUAL_KEYS = (("y", "met", "yes"), ("n", "unmet", "no"), ("?", "unsure", "cannot tell"))
-_SUCCESS_KEYS = (("y", "success", "success"), ("n", "failure", "failure"), ("?", "unsure", "cannot tell"))
+_INSTRUCTION = "instruction"
 _QUESTIONS = {
     "acceptable": "Is the text true?",
     "success": "Did the episode succeed?",
-    "instruction": "Is this the instruction of the episode?",
+    _INSTRUCTION: "Is this the instruction of the episode?",
 }
-_UNDO = "u"
 # Cameras and frames of one item that are drawn, and answers in the list.
 _MAX_CAMERAS, _MAX_FRAMES, _MAX_ANSWERS = 4, 3, 200
 # The tables of a larger workspace follow after so many answers of a person; the log has each at once.
@@ -65,22 +69,30 @@ _NEW_SIZE, _NEW_WHERE = "review.new.size", "review.new.where"
 # Episodes of the item and of the next ones, by id.
 _EPISODES = "review.episodes"
 _QUEUE, _PERSON, _ANSWERS = "review.queue", "review.person", "review.answers"
-# The tables follow when nobody has answered for so long.
-_PAUSE_SECONDS = 2.0
-# And so long after an answer at the latest, while people go on.
-_MOST_SECONDS = 20.0
-# By location of a workspace: what writes its tables then, and when the first answer came that they lack.
-_timers: dict[str, Timer] = {}
-_first_answers: dict[str, float] = {}
+# What the answer is about that is to be changed: its place in the list changes with every answer.
+_CHANGED = "review.changed"
+# The tables follow so long after an answer, with all that came until then.
+_PAUSE_SECONDS = 5.0
+# Locations of the workspaces whose tables will be written.
+_waiting: set[str] = set()
 _lock, _write_lock = Lock(), Lock()
 
 
 def render() -> None:
     """Draw what was measured, and what the person is asked next."""
-    workspace = cached_reads.workspace()
-    person = read_login_name() or read_parameter("person") or user_name()
-    _draw_measured(person)
-    queues = cached_reads.limited(workspace.review.queues)
+    # Behind a password the user of the server is not the one who answers.
+    usual = "" if cached_reads.page_limits().needs_login else user_name()
+    person, is_named = read_login_name() or read_parameter("person") or usual, bool(read_parameter("queue"))
+    queues = cached_reads.limited(cached_reads.workspace().review.queues)
+    if not person:
+        st.text_input(
+            "Your name", "", 80, key=f"{_PERSON}.", args=("",), on_change=guard_field(_PERSON, _choose_person),
+            placeholder="Your answers are stored under it; Enter goes on",
+        )  # fmt: skip
+        draw_refusal(_PERSON)
+        return
+    if not is_named:
+        _draw_measured(person)
     if not queues:
         st.header("Nothing to review yet")
         st.write("A queue asks about captions or episodes that are drawn at random.")
@@ -92,6 +104,12 @@ def render() -> None:
         raise AddressError("queue", f"there is no queue {named!r}", f"there are: {names}")
     _draw_choice(queues, named, person)
     _draw_item(named, person)
+    # With another key it is closed once there is one more queue.
+    with st.popover("New queue", icon=":material/add:", key=f"review.new.{len(queues)}"):
+        _draw_new_queue(person, len(queues) + 1)
+    st.caption(f"The address for others, who say their own name: `/review?queue={named}`")
+    if is_named:  # whoever was sent here is asked first
+        _draw_measured(person)
 
 
 def _draw_measured(person: str) -> None:
@@ -108,7 +126,7 @@ def _draw_measured(person: str) -> None:
             )
             st.markdown(escape_markdown(str(share)), width="content")
     if len(measured) > _MOST_MEASURED:
-        st.caption(f"{_MOST_MEASURED} of {count_of(len(measured), 'line')}; the page Status has all")
+        st.caption(f"{_MOST_MEASURED} of {count_of(len(measured), 'line')}; the page Quality has all")
     draw_refusal(_MEASURE)
 
 
@@ -131,7 +149,7 @@ def _draw_new_queue(person: str, number: int) -> None:
     judged = cached_reads.limited(partial(list_criteria, cached_reads.workspace().stores))
     with st.form("review.new", border=False):
         st.text_input("Name", "review" if number == 1 else f"review-{number}", 80, key=_NEW_NAME)
-        questions = list(dict.fromkeys(["acceptable", "success", "instruction", *judged]))
+        questions = list(dict.fromkeys(["acceptable", "success", _INSTRUCTION, *judged]))
         st.selectbox("Question", questions, key=_NEW_QUESTION, format_func=_question_title)
         st.number_input("Items drawn at random", 1, 100_000, 60, key=_NEW_SIZE)
         st.text_input(
@@ -164,9 +182,10 @@ def _make_queue(person: str) -> None:
 
 def _draw_choice(queues: Sequence[Queue], named: str, person: str) -> None:
     """Draw who answers, and which queue; both stand in the address, so that a reload keeps them."""
-    columns = st.columns([2, 2, 4], vertical_alignment="bottom")
     names = [queue.name for queue in queues]
-    with columns[0]:
+    with st.container(key="review_bar"):
+        queue_column, person_column, _ = st.columns([2, 2, 4], vertical_alignment="bottom")
+    with queue_column:
         st.selectbox(
             "Queue",
             names,
@@ -175,14 +194,11 @@ def _draw_choice(queues: Sequence[Queue], named: str, person: str) -> None:
             on_change=_choose_queue,
             args=(named,),
         )
-    with columns[1]:
+    with person_column:
         st.text_input(
             "You are", person, 80, key=f"{_PERSON}.{person}", args=(person,), disabled=bool(read_login_name()),
             on_change=guard_field(_PERSON, _choose_person),
         )  # fmt: skip
-    # With another key it is closed once there is one more queue.
-    with columns[2], st.popover("New queue", icon=":material/add:", key=f"review.new.{len(queues)}"):
-        _draw_new_queue(person, len(queues) + 1)
     draw_refusal(_PERSON)
 
 
@@ -201,13 +217,15 @@ class _ShownItem(NamedTuple):
 
     Attributes:
         item: What the person is asked; None where nothing is left.
-        progress: How far the queue is.
+        progress: How far the person and the queue are.
+        share: What was measured, where the queue measures.
         earlier: What the person said of it before, also what was taken back.
         following: Ids of the episodes that are probably asked about next.
     """
 
     item: QueueItem | None
-    progress: QueueProgress | MeasuredShare
+    progress: QueueProgress
+    share: MeasuredShare | None
     earlier: Answer | None = None
     following: Sequence[str] = ()
 
@@ -216,14 +234,14 @@ def _read_item(queue: ReviewQueue, stores: Stores, person: str, episodes: dict[s
     """Read an item, and its episode where it is not among those that were read before."""
     measurement = open_measurement(stores, queue.queue.name, person)
     item = measurement.next() if measurement else queue.next(person)
-    progress = measurement.progress if measurement else queue.progress(person)
+    progress, share = queue.progress(person), measurement.progress if measurement else None
     if item is None:
-        return _ShownItem(item, progress)
+        return _ShownItem(item, progress, share)
     earlier = find_earlier_answer(stores, item.episode_id, item.question, item.subject_id, person)
     following = queue.next_episodes(item, 2)
     if item.episode_id not in episodes:
         episodes[item.episode_id] = stores.tables.episodes.get_episode(item.episode_id)
-    return _ShownItem(item, progress, earlier, following)
+    return _ShownItem(item, progress, share, earlier, following)
 
 
 @st.fragment
@@ -231,18 +249,13 @@ def _draw_item(named: str, person: str) -> None:
     """Draw what is asked; a key draws this part of the page again, and no other."""
     navigation.accept_next_message()
     stores = cached_reads.workspace().stores
-    queue = ReviewQueue(stores, named)
+    queue = cached_reads.review_queue(named)
     episodes: dict[str, Episode] = dict(st.session_state.get(_EPISODES, {}))
     shown = cached_reads.limited(partial(_read_item, queue, stores, person, episodes))
     item, undo = shown.item, guard_field("review.item", _undo_last)
     draw_refusal("review.item")
     if item is None:
-        st.success(f"Nothing is left for you: {escape_markdown(str(shown.progress))}")
-        if isinstance(shown.progress, QueueProgress) and shown.progress.items > shown.progress.answered:
-            st.write(
-                f"{shown.progress.items - shown.progress.answered} not answered: shown to other people, for "
-                f"{LEASE_SECONDS / 60:.0f} minutes each, or without their episode."
-            )
+        _draw_end(queue.queue, shown, person)
         st.button("Take the last answer back", key="review.undo", on_click=undo, args=(queue, person))
     else:
         react = guard_field("review.item", partial(_react_to_key, queue, item, person))
@@ -252,6 +265,24 @@ def _draw_item(named: str, person: str) -> None:
         Thread(target=_load_ahead, args=(stores, kept, shown.following), name="ahead", daemon=True).start()
     if st.toggle("Your answers", key=_ANSWERS):
         _draw_answers(queue, person)
+
+
+def _draw_end(queue: Queue, shown: _ShownItem, person: str) -> None:
+    """Say that nothing is left for the person, where the answers are, and what is left for others."""
+    progress, share = shown.progress, shown.share
+    st.success(f"Nothing is left for you: you answered {count_of(progress.own, 'question', comma=True)}.")
+    words = [
+        f"Your answers are stored in this workspace, under the name {person}. "
+        f"{queue.person}, who made the queue {queue.name}, reads them there. Nothing has to be sent."
+    ]
+    if share:
+        words.append(f"Measured: {share}.")
+    elif progress.left:
+        words.append(
+            f"{progress.left:,} not answered: shown to another person, for {LEASE_SECONDS / 60:.0f} minutes "
+            "each, or without the episode. Open this page again later."
+        )
+    st.write("\n\n".join(escape_markdown(line) for line in words))
 
 
 def _load_ahead(stores: Stores, episodes: dict[str, Episode], ids: Sequence[str]) -> None:
@@ -273,31 +304,41 @@ def _item_data(
         "reason": earlier.reason if earlier else "",
         "kind": earlier.failure_kind if earlier else "",
         "severity": earlier.severity if earlier else "",
+        "writes": _find_text_to_write(item),
         "kinds": list[Json](settings.failure_kinds) if is_outcome else [],
         "severities": list[Json](settings.failure_severities) if is_outcome else [],
         "reasons": list[Json](st.session_state.get(_REASONS, ())),
         "id": _item_id(item),
         "question": _question_title(item.question),
         "text": item.text,
-        "progress": str(shown.progress),
+        "progress": _describe_progress(shown),
         "guideline": queue.queue.guideline,
         "start": item.start_seconds,
         "stop": item.stop_seconds,
         "cameras": list[Json](_camera_rows(episodes[item.episode_id], item)),
         # Clips that are probably shown next: the browser loads them while the person looks.
         "ahead": [camera["video"] for episode in following for camera in _camera_rows(episode, item)],
-        "keys": [
-            {"key": key, "verdict": verdict, "label": label} for key, verdict, label in _answer_keys(item)
-        ],
+        "keys": [dict[str, Json](answer._asdict()) for answer in list_answer_keys(item.question)],
     }
+
+
+def _describe_progress(shown: _ShownItem) -> str:
+    """How far the person is; of a measurement also what it still needs, and not what it shows."""
+    if shown.share is None:
+        return shown.progress.describe_own()
+    return f"you: {shown.progress.own:,}; {shown.share.describe_missing(USUAL_SHARE)}"
+
+
+def _find_text_to_write(item: QueueItem) -> str:
+    """What the person can write beside the answer: the right instruction, or the caption of an episode without one."""
+    if item.question == _INSTRUCTION:
+        return "if not: the right instruction"
+    columns = cached_reads.read_captions([item.episode_id]).get(item.episode_id, {})
+    return "" if columns.get("caption") else "what the robot does"
 
 
 def _item_id(item: QueueItem) -> str:
     return f"{item.queue}/{item.item}/{item.seat}"
-
-
-def _answer_keys(item: QueueItem) -> Sequence[tuple[str, str, str]]:
-    return _SUCCESS_KEYS if item.question == "success" else _USUAL_KEYS
 
 
 def _camera_rows(episode: Episode, item: QueueItem) -> list[dict[str, Json]]:
@@ -325,23 +366,43 @@ def _react_to_key(
         verdict = str(click["verdict"])
         if str(click["id"]) != _item_id(item):
             continue
-        if verdict == _UNDO:
+        if verdict == UNDO_KEY:
             queue.undo(person)
-        elif verdict in (known for _, known, _ in _answer_keys(item)):
+        elif verdict in (answer.verdict for answer in list_answer_keys(item.question)):
             reason, is_failure = str(click.get("reason") or "").strip(), verdict == "failure"
+            text, is_instruction = str(click.get("text") or "").strip(), item.question == _INSTRUCTION
             queue.answer(
                 item,
                 person,
                 verdict,
                 reason=reason,
+                text=text if is_instruction and verdict == "unmet" else "",
                 failure_kind=str(click.get("kind") or "") if is_failure else "",
                 severity=str(click.get("severity") or "") if is_failure else "",
                 shown=click.get("shown") is True,
             )
+            if text and not is_instruction:
+                _store_caption(item, str(person_settings(person)["person"]), text)
             if reason:
                 earlier = [text for text in st.session_state.get(_REASONS, ()) if text != reason]
                 st.session_state[_REASONS] = [reason, *earlier][:_MOST_REASONS]
         _let_tables_follow(queue, person)
+
+
+def _store_caption(item: QueueItem, person: str, text: str) -> None:
+    """Store the caption of the episode of an item; an undo of the item takes it back, too."""
+    caption = Answer(
+        question="text",
+        subject_id=item.episode_id,
+        subject_kind="episode",
+        verdict="",
+        person=person,
+        text=text,
+        queue=item.queue,
+        item=item.item,
+    )
+    stores = cached_reads.workspace().stores
+    store_prepared(stores, prepare_answer(stores, caption))
 
 
 def _undo_last(queue: ReviewQueue, person: str) -> None:
@@ -365,33 +426,35 @@ def _draw_answers(queue: ReviewQueue, person: str) -> None:
     if not shown:
         st.caption("none yet")
         return
+    words = {answer.verdict: answer.label for answer in list_answer_keys(queue.queue.question)}
     rows = [
         {
             "item": row.answer.item + 1,
             "episode": row.episode_id,
-            "answer": _verdict_words(row.answer.verdict),
+            "answer": ": ".join(filter(None, (words.get(row.answer.verdict), row.answer.text))),
             "failure": " ".join(filter(None, (row.answer.failure_kind, row.answer.severity))),
             "reason": row.answer.reason,
             "when (UTC)": time_words(row.created),
         }
         for row in shown
     ]
-    number = draw_table(rows, "review.list", "Change")
-    if number is not None:
-        _draw_changes(queue, shown[number], person)
-
-
-def _verdict_words(verdict: str) -> str:
-    return VERDICTS.get(verdict.upper(), verdict)
+    names = [f"{row.answer.question} {row.answer.subject_id}" for row in shown]
+    draw_table(
+        rows, "review.list", "Change", lambda row: st.session_state.update({_CHANGED: names[row]})
+    )  # fmt: skip
+    if (named := st.session_state.get(_CHANGED)) in names:
+        _draw_changes(queue, shown[names.index(named)], person)
 
 
 def _draw_changes(queue: ReviewQueue, row: AnswerRow, person: str) -> None:
-    verdicts = [
-        verdict for _, verdict, _ in (_SUCCESS_KEYS if row.answer.question == "success" else _USUAL_KEYS)
-    ]
-    for verdict, column in zip(verdicts, st.columns(len(verdicts)), strict=True):
+    st.caption(f"Item {row.answer.item + 1}, episode {row.episode_id}")
+    if row.answer.question == "text":
+        st.caption("A text is changed on the page of its episode.")
+        return
+    keys = list_answer_keys(row.answer.question)
+    for (_, verdict, label), column in zip(keys, st.columns(len(keys)), strict=True):
         column.button(
-            f"Change to “{_verdict_words(verdict)}”",
+            f"Change to “{label}”",
             key=f"review.change.{verdict}",
             disabled=verdict == row.answer.verdict,
             on_click=guard_field("review.item", _change_answer),
@@ -403,29 +466,27 @@ def _change_answer(queue: ReviewQueue, row: AnswerRow, verdict: str, person: str
     if row.answer.person != person:
         raise RequestError("that is not your answer", row.answer.person)
     changed = replace(row.answer, verdict=verdict)
-    queue.give(changed if verdict == "failure" else replace(changed, failure_kind="", severity=""))
+    is_refused = verdict in ("failure", "unmet")
+    queue.give(changed if is_refused else replace(changed, failure_kind="", severity="", text=""))
     _let_tables_follow(queue, person)
 
 
 def _follow_answers(stores: Stores) -> None:
-    """Let filters and counts show what is in the log, soon after the last answer: nobody waits for them.
+    """Let filters and counts show what is in the log, soon after an answer: nobody waits for them.
 
     An error is left to the next command, which says what the tables lack.
     """
     with _lock:
-        if (waiting := _timers.get(stores.location)) is not None:
-            waiting.cancel()
-        now = time.monotonic()
-        left = _first_answers.setdefault(stores.location, now) + _MOST_SECONDS - now
-        timer = _timers[stores.location] = Timer(
-            max(0.0, min(_PAUSE_SECONDS, left)), _write_tables, (stores,)
-        )
-        timer.daemon = True
-        timer.start()
+        if stores.location in _waiting:
+            return
+        _waiting.add(stores.location)
+    timer = Timer(_PAUSE_SECONDS, _write_tables, (stores,))
+    timer.daemon = True
+    timer.start()
 
 
 def _write_tables(stores: Stores) -> None:
     with _lock:
-        _first_answers.pop(stores.location, None)
+        _waiting.discard(stores.location)
     with _write_lock, suppress(AresError):
         stores.sync()

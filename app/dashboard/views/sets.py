@@ -1,57 +1,86 @@
-"""Page "Sets": the frozen selections, their episodes, and their export."""
+"""Page "Sets": the frozen selections, what can be made of one, and their episodes."""
 
 from __future__ import annotations
 
 import csv
-import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
 
-from app.dashboard import cached_reads, navigation
-from app.dashboard.address import read_parameter, write_parameter
-from app.dashboard.cards import build_cards, make_episode_page_params
-from app.dashboard.column_words import code_words, time_words
-from app.dashboard.components import draw_grid, draw_table
-from app.dashboard.error_boxes import show_error
-from app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
-from app.dashboard.job_panels import draw_command_line, draw_jobs
-from app.dashboard.markdown_text import escape_markdown
-from app.dashboard.selection_bar import read_person_name
-from app.dashboard.user_limits import choose_export_destination, find_default_export_folder
-from app.dashboard.view_state import AddressError
-from app.server import Job, find_job_path, list_jobs, make_export_words, make_option, start_command
 from ares.console import count_of
-from ares.curation import SET_OPERATIONS, WHAT_IS_KNOWN, CurationSet
+from ares.curation import (
+    WHAT_IS_KNOWN,
+    CompositionRules,
+    CurationSet,
+    SplitRequest,
+    compose_selection,
+    draw_controls,
+    parse_shares,
+    plan_split,
+)
 from ares.errors import AresError
 from ares.export import TASK_SOURCES, TaskSource
 from ares.names import check_name
 from ares.registry import exporters
+from ares_app.dashboard import cached_reads, navigation
+from ares_app.dashboard.address import read_parameter, write_parameter
+from ares_app.dashboard.cards import build_cards, make_episode_page_params
+from ares_app.dashboard.column_words import code_words, time_words
+from ares_app.dashboard.components import draw_grid, draw_table
+from ares_app.dashboard.error_boxes import show_error
+from ares_app.dashboard.fields import draw_refusal, guard_field
+from ares_app.dashboard.job_panels import draw_command_line, draw_jobs
+from ares_app.dashboard.markdown_text import escape_markdown
+from ares_app.dashboard.selection_bar import read_person_name
+from ares_app.dashboard.user_limits import choose_export_destination, find_default_export_folder
+from ares_app.dashboard.view_state import AddressError
+from ares_app.server import Job, find_job_path, list_all_jobs, make_export_words, make_option, start_command
 
 if TYPE_CHECKING:
-    pass
+    from collections.abc import Mapping
 
 _MAX_CARDS = 24
 # Parts of a recipe whose names say too little.
 _RECIPE_WORDS = {"where": "filter"}
-# Keys of the fields of an export.
-_FORMAT, _TASK, _REFUTED, _FOLDER = "sets.format", "sets.task", "sets.refuted", "sets.folder"
-_PRECISION = "sets.precision"
 _TASK_HELP = "The instruction; or the caption where it is acceptable, and the instruction elsewhere."
 _REFUTED_HELP = (
     "Captions and texts of segments leave also where a judge accepts them that accepts false ones."
 )
-
 _PRECISION_HELP = "Empty: none is asked for. Else of each dataset; the page Review measures it."
+_BY_HELP = "Names with commas: task, scene, operator, day, columns, or keys of the metadata."
+# The option that names the file of reasons, and how many of these are drawn.
+_REASONS, _SHOWN_REASONS = "reasons", 200
+# What can be done with a set of episodes, and with one of spans.
+_ACTIONS = {
+    "export": "Export",
+    "dedupe": "Leave out copies",
+    "rules": "Balance",
+    "split": "Split",
+    "controls": "Control sets",
+    "compare": "Compare",
+}
+_ACTIONS_OF_SPANS = ("export", "compare")
+
+
+class SetRequest(NamedTuple):
+    """What a form asks for.
+
+    Attributes:
+        words: The words behind `ares set`.
+        describe: Counts what would be made, in one line.
+    """
+
+    words: Sequence[str]
+    describe: Callable[[], str]
 
 
 def render() -> None:
-    """Draw the list of sets, and the set that the URL names."""
+    """Draw the list of sets, and the set that the URL names or the newest."""
     sets = cached_reads.list_sets()
     named = read_parameter("set")
     if named and not any(named in (known.label, known.name) for known in sets):
@@ -59,215 +88,98 @@ def render() -> None:
         raise AddressError("set", f"there is no set {named!r}", f"there are: {labels or 'none yet'}")
     if not sets:
         st.header("No sets yet")
-        st.write("Filter or search in Browse, then choose “Make a set from these”.")
+        st.write("Filter or search in Browse, then choose “Make a set of”.")
+        st.button(
+            "Choose episodes",
+            key="sets.browse",
+            type="primary",
+            on_click=navigation.open_page,
+            args=("browse",),
+        )
         return
-    selected = _draw_list(sets)
-    st.divider()
-    are_spans = selected.num_spans is not None
-    others = (other for other in sets if (other.num_spans is not None) == are_spans)
-    _draw_set(selected, [other for other in others if other != selected])
-
-
-def _draw_list(sets: list[CurationSet]) -> CurationSet:
-    """Draw a table of all sets and a list to select from; returns the selected set."""
-    st.header("Sets")
     rows = [
         {
-            "set": episode_set.name,
-            "version": episode_set.version,
+            "set": episode_set.label,
             "episodes": episode_set.episodes,
-            "created (UTC)": (time_words(episode_set.created), episode_set.created),
+            "created (UTC)": time_words(episode_set.created),
             "recipe": _recipe_text(episode_set),
         }
         for episode_set in sets
     ]
-    draw_table(rows, "sets.list")
-    labels = [episode_set.label for episode_set in sets]
-    requested = _label_of(sets, read_parameter("set"))
-    show_value("sets.selected", requested)
-    label = st.selectbox("Show", labels, key="sets.selected", width=420, on_change=_put_selection_in_url)
-    return sets[labels.index(label)]
-
-
-def _label_of(sets: list[CurationSet], requested: str) -> str:
-    """The label of the set that the URL names, its newest version where it names none; the newest set by default."""
-    names = ((known.label, known.name, "") for known in sets)
-    return next(labels[0] for labels in names if requested in labels)
-
-
-def _put_selection_in_url() -> None:
-    selected = st.session_state.get("sets.selected")
-    if selected:
-        write_parameter("set", str(selected))
+    draw_table(rows, "sets.list", "Open", lambda row: write_parameter("set", sets[row].label))
+    selected = next(known for known in sets if named in (known.label, known.name, ""))
+    are_spans = selected.num_spans is not None
+    others = [other for other in sets if other != selected and (other.num_spans is not None) == are_spans]
+    _draw_set(selected, others)
 
 
 def _recipe_text(episode_set: CurationSet) -> str:
     # Sets of earlier versions may have a certificate there.
     recipe = {name: value for name, value in episode_set.recipe.items() if value and name != "certified"}
-    return ", ".join(
-        f"{_RECIPE_WORDS.get(name) or code_words(name)}: {value}" for name, value in recipe.items()
-    )
+    parts = (f"{_RECIPE_WORDS.get(name) or code_words(name)}: {value}" for name, value in recipe.items())
+    return ", ".join(parts) or "every episode"
 
 
-def _draw_set(episode_set: CurationSet, others: list[CurationSet]) -> None:
+def _draw_set(episode_set: CurationSet, others: Sequence[CurationSet]) -> None:
     st.subheader(escape_markdown(episode_set.label))
-    recipe = _recipe_text(episode_set) or "every episode"
-    counts = f"{episode_set.size}, frozen {time_words(episode_set.created)} UTC"
-    counts += f" by {episode_set.person}" if episode_set.person else ""
-    st.caption(escape_markdown(f"{counts}; {recipe}"), help=f"Hash of the ids: {episode_set.ids_hash}")
-    sets = cached_reads.workspace().sets
-    measured = cached_reads.limited(lambda: sets[episode_set.label].measured)
-    for dataset, shares in cast("Mapping[str, Mapping[str, Any]]", measured).items():
-        for share in shares.values():
-            st.caption(escape_markdown(f"{dataset}: {share['says']}"))
-    left_column, right_column = st.columns([1, 1], gap="large")
-    with left_column:
-        _draw_export(episode_set)
-    with right_column, st.expander("Recipe"):
-        document = json.dumps(episode_set.to_json(), indent=1, ensure_ascii=False)
-        st.code(document, language=None, wrap_lines=True)
-    if episode_set.num_spans is None:
-        _draw_composition(episode_set, others)
-    elif others:
-        with st.expander("Combine with other sets"):
-            _draw_action(episode_set, others, "combine")
-    _draw_comparison(episode_set, others)
-    _draw_members(episode_set)
-
-
-def _draw_export(episode_set: CurationSet) -> None:
-    st.markdown("**Export**")
-    format = str(st.selectbox("Format", _list_formats(), key=_FORMAT))
-    task: TaskSource = st.selectbox("Task of every episode", TASK_SOURCES, key=_TASK, help=_TASK_HELP)
-    refuted = st.checkbox("Also captions by a refuted judge", key=_REFUTED, help=_REFUTED_HELP)
-    st.number_input(
-        "Share of true captions that people have shown",
-        0.5,
-        0.99,
-        None,
-        0.01,
-        key=_PRECISION,
-        help=_PRECISION_HELP,
+    by = f" by {episode_set.person}" if episode_set.person else ""
+    frozen = (
+        f"{episode_set.size}, frozen {time_words(episode_set.created)} UTC{by}; {_recipe_text(episode_set)}"
     )
-    workspace = cached_reads.workspace()
-    folder = _select_export_folder()
-    name = st.text_input(
-        "Name of the new folder",
-        value=_default_folder_name(episode_set, format),
-        key=_name_key(episode_set, format),
-        help=f"Below {escape_markdown(folder)} on the server; `ares app --export-dir` allows other folders.",
-    ).strip()
-    st.button(
-        "Export", type="primary", key="sets.export", disabled=not name,
-        on_click=guard_field("sets.export", _start_export), args=(episode_set,),
+    st.caption(escape_markdown(frozen), help=f"Hash of the ids: {episode_set.ids_hash}")
+    actions = _ACTIONS if episode_set.num_spans is None else _ACTIONS_OF_SPANS
+    action = st.segmented_control(
+        "What to do with it", list(actions), default="export", required=True, format_func=_ACTIONS.__getitem__,
+        key=f"sets.action.{episode_set.label}", label_visibility="collapsed",
     )  # fmt: skip
-    draw_refusal("sets.export")
-    destination = folder / (name or "NAME")
-    words = make_export_words(
-        episode_set.label, destination, format, task, _read_precision(), refuted=refuted
-    )
-    draw_command_line(words)
-    draw_jobs(lambda: list_jobs(workspace.stores, "export", episode_set.label), summarise=_summarise_export)
-
-
-def _summarise_export(job: Job) -> str:
-    """For example "Exported to exports/lids; 2 episodes of the set failed: not in the export"."""
-    failed = job.document["failed"]
-    lost = f"; {count_of(failed, 'episode', comma=True)} of the set failed: not in the export"
-    return f"Exported to {job.document['path']}{lost if failed else ''}"
-
-
-def _list_formats() -> list[str]:
-    """The formats of exports, first the one that policies are trained from."""
-    return sorted(exporters.names(), key=lambda name: (name != "lerobot", name))
-
-
-def _name_key(episode_set: CurationSet, format: str) -> str:
-    return f"sets.dest.{episode_set.label}.{format}"
-
-
-def _default_folder_name(episode_set: CurationSet, format: str) -> str:
-    name = re.sub(r"[/:\\]", "-", episode_set.name).lstrip(".")
-    return f"{name}-v{episode_set.version}-{format}"
-
-
-def _start_export(episode_set: CurationSet) -> None:
-    """Start an export by what the fields hold now, which may not be drawn yet."""
-    format = entered_text(_FORMAT)
-    name = entered_text(_name_key(episode_set, format), _default_folder_name(episode_set, format))
-    task: TaskSource = st.session_state.get(_TASK, TASK_SOURCES[0])
-    labels = {str(folder): folder for folder in _list_export_folders()}
-    folder = labels.get(entered_text(_FOLDER), next(iter(labels.values())))
-    destination = choose_export_destination(folder, name)
-    refuted = bool(st.session_state.get(_REFUTED))
-    words = make_export_words(
-        episode_set.label, destination, format, task, _read_precision(), refuted=refuted
-    )
-    start_command(cached_reads.workspace().stores, words, read_person_name(), episode_set.label)
-
-
-def _read_precision() -> float | None:
-    """The least share of true captions that was entered."""
-    precision: float | None = st.session_state.get(_PRECISION)
-    return precision
-
-
-def _list_export_folders() -> tuple[Path, ...]:
-    """The folders that the owner of the server allows, at least one."""
-    folders = cached_reads.page_limits().export_folders
-    return folders or (find_default_export_folder(cached_reads.workspace().stores),)
-
-
-def _select_export_folder() -> Path:
-    """Draw a list of the folders that the owner of the server allows, if there are several; returns one of them."""
-    folders = _list_export_folders()
-    if len(folders) == 1:
-        return folders[0]
-    labels = [str(folder) for folder in folders]
-    return folders[labels.index(str(st.selectbox("Folder on the server", labels, key=_FOLDER)))]
-
-
-# What can be made of a set, by the key of its fields.
-_ACTIONS = {
-    "rules": "A set by rules: without copies, kinds of a size, datasets in shares",
-    "split": "A split that keeps copies together",
-    "combine": "A union, an intersection or a difference",
-}
-_BY_HELP = "Names with commas: task, scene, operator, day, columns, or keys of the metadata."
-# The option that names the file of reasons, and how many of these are drawn.
-_REASONS, _SHOWN_REASONS = "reasons", 200
-
-
-def _draw_composition(episode_set: CurationSet, others: list[CurationSet]) -> None:
-    """Draw what can be made of a set, with the same request as a command, and what came of it."""
-    with st.expander("Compose from this set"):
-        action = st.selectbox(
-            "What is made", list(_ACTIONS), format_func=_ACTIONS.__getitem__, key="sets.action"
-        )
-        _draw_action(episode_set, others, str(action))
-
-
-def _draw_action(episode_set: CurationSet, others: list[CurationSet], action: str) -> None:
-    fields: dict[str, Callable[[CurationSet, list[CurationSet]], list[str]]] = {
-        "rules": _draw_rules,
-        "split": _draw_split,
-        "combine": _draw_combination,
-    }
-    words = fields[action](episode_set, others)
-    make = guard_field("sets.make", _start_action)
-    # Not by `on_click`, whose arguments are of the last drawing: a name that is typed right before the click counts.
-    if st.button("Make it", type="primary", key="sets.make"):
-        make(episode_set, words)
-    draw_refusal("sets.make")
-    draw_command_line(["set", *words])
-    workspace = cached_reads.workspace()
+    _draw_action(episode_set, others, str(action))
+    stores = cached_reads.workspace().stores
     draw_jobs(
-        lambda: list_jobs(workspace.stores, "set", episode_set.label), summarise=_summarise_action,
-        draw_more=_draw_reasons, most=3,
+        lambda: [job for job in list_all_jobs(stores) if job.subject == episode_set.label],
+        summarise=_summarise_job, draw_more=_draw_reasons, most=3,
     )  # fmt: skip
+    ids = cached_reads.limited(
+        lambda: list(islice(cached_reads.workspace().sets.ids(episode_set), _MAX_CARDS))
+    )
+    _draw_cards(ids, episode_set.episodes, "members")
 
 
-def _start_action(episode_set: CurationSet, words: list[str]) -> None:
+def _draw_action(episode_set: CurationSet, others: Sequence[CurationSet], action: str) -> None:
+    """Draw the form of an action: its fields, the counts of what would be made, and the button that makes it."""
+    if action == "export":
+        _draw_export(episode_set)
+    elif action == "compare":
+        _draw_comparison(episode_set, others)
+    else:
+        fields = {
+            "dedupe": _draw_dedupe,
+            "rules": _draw_rules,
+            "split": _draw_split,
+            "controls": _draw_controls,
+        }
+        _draw_request(episode_set, fields[action](episode_set))
+
+
+def _draw_request(episode_set: CurationSet, request: SetRequest) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        is_started = st.button("Make it", type="primary", key="sets.make")
+        if st.button("Count first", key="sets.count", help="As far as ten seconds allow"):
+            _draw_count(request)
+    # Not by `on_click`, whose arguments are of the last drawing: a name that is typed right before the click counts.
+    if is_started:
+        guard_field("sets.make", _start_action)(episode_set, request.words)
+    draw_refusal("sets.make")
+    draw_command_line(["set", *request.words])
+
+
+def _draw_count(request: SetRequest) -> None:
+    try:
+        st.caption(escape_markdown(cached_reads.limited(request.describe)), width="content")
+    except AresError as error:
+        show_error(error)
+
+
+def _start_action(episode_set: CurationSet, words: Sequence[str]) -> None:
     if words[1] != episode_set.label:  # no other word that is typed stands without its option
         check_name("set", words[1], lambda: cached_reads.workspace().sets)
     stores, words = cached_reads.workspace().stores, ["set", *words]
@@ -284,54 +196,156 @@ def _enter_number(label: str, key: str) -> int | None:
     return st.number_input(label, value=None, min_value=1, step=1, key=f"sets.compose.{key}")
 
 
-def _draw_seed() -> list[str]:
-    return make_option("seed", st.number_input("Seed", value=0, min_value=0, step=1, key="sets.compose.seed"))
+def _draw_seed(action: str) -> int:
+    return st.number_input("Seed", value=0, min_value=0, step=1, key=f"sets.compose.seed.{action}")
 
 
-def _draw_rules(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
-    name = _enter_text("Name of the new set", f"name.{episode_set.label}", f"{episode_set.name}-composed")
-    words = ["create", name or "NAME", f"--set={episode_set.label}"]
-    if st.checkbox("Leave out copies", value=True, key="sets.compose.dedupe", help=WHAT_IS_KNOWN):
-        words += ["--dedupe"]
-    balance, floor, cap = st.columns(3)
-    with balance:
-        words += make_option("balance", _enter_text("Kinds by", "balance", help=_BY_HELP))
-    with floor:
-        words += make_option("floor", _enter_number("Least of a kind", "floor"))
-    with cap:
-        words += make_option("cap", _enter_number("Most of a kind", "cap"))
-    shares = _enter_text("Shares of datasets", "shares", help="Such as bridge=.6,droid=.4; they sum to 1.")
-    return [*words, *make_option("share", shares), *_draw_seed()]
+def _enter_names(label: str, action: str) -> tuple[str, ...]:
+    names = _enter_text(label, f"by.{action}", help=_BY_HELP).split(",")
+    return tuple(filter(None, (name.strip() for name in names)))
 
 
-def _draw_split(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
+def _enter_name(episode_set: CurationSet, action: str) -> str:
+    default = f"{episode_set.name}-{action}"
+    return _enter_text("Name of the new set", f"name.{episode_set.label}.{action}", default) or "NAME"
+
+
+def _count_composed(episode_set: CurationSet, rules: CompositionRules) -> str:
+    """For example "9 kept, 3 near duplicate"."""
+    workspace = cached_reads.workspace()
+    counts = compose_selection(workspace.stores, list(workspace.sets.ids(episode_set)), rules).counts()
+    return ", ".join(f"{number:,} {reason}" for reason, number in counts.items())
+
+
+def _draw_dedupe(episode_set: CurationSet) -> SetRequest:
+    st.caption("Of each group of copies the best stays.", help=WHAT_IS_KNOWN)
+    words = ["create", _enter_name(episode_set, "deduped"), f"--set={episode_set.label}", "--dedupe"]
+    return SetRequest(words, partial(_count_composed, episode_set, CompositionRules(dedupe=True)))
+
+
+def _draw_rules(episode_set: CurationSet) -> SetRequest:
+    name = _enter_name(episode_set, "balanced")
+    kinds, least, most, shared = st.columns([2, 1, 1, 2])
+    with kinds:
+        names = _enter_names("Kinds by", "rules")
+    with least:
+        floor = _enter_number("Least of a kind", "floor")
+    with most:
+        cap = _enter_number("Most of a kind", "cap")
+    with shared:
+        shares = _enter_text(
+            "Shares of datasets", "shares", help="Such as bridge=.6,droid=.4; they sum to 1."
+        )
+    seed = _draw_seed("rules")
+    words = ["create", name, f"--set={episode_set.label}", *make_option("balance", ",".join(names))]
+    options = {"floor": floor, "cap": cap, "share": shares, "seed": seed}
+    words += [word for option, value in options.items() for word in make_option(option, value)]
+
+    def count() -> str:
+        mix = parse_shares(shares) if shares else {}
+        rules = CompositionRules(balance=names, floor=floor, cap=cap, shares=mix, seed=seed)
+        return _count_composed(episode_set, rules)
+
+    return SetRequest(words, count)
+
+
+def _draw_split(episode_set: CurationSet) -> SetRequest:
     words = ["split", episode_set.label]
+    shares: dict[str, float] = {}
     defaults = {"train": 0.9, "val": 0.1, "test": 0.0}
     for (part, default), column in zip(defaults.items(), st.columns(len(defaults)), strict=True):
-        with column:
-            share = st.number_input(
-                f"Share of {part}", value=default, min_value=0.0, max_value=1.0, step=0.05,
-                key=f"sets.compose.{part}",
-            )  # fmt: skip
-        words += make_option(part, round(share, 6))
-    words += make_option("by", _enter_text("No value in two parts of", "by", help=_BY_HELP))
-    if st.checkbox("Draw all sides again", key="sets.compose.fresh", help="Else what has a side keeps it."):
-        words += ["--fresh"]
-    return [*words, *_draw_seed()]
+        key = f"sets.compose.{part}"
+        share = round(column.number_input(f"Share of {part}", 0.0, 1.0, default, 0.05, key=key), 6)
+        words += make_option(part, share)
+        shares |= {part: share} if share else {}
+    names = _enter_names("No value in two parts of", "split")
+    words += make_option("by", ",".join(names))
+    is_fresh = st.checkbox(
+        "Draw all sides again", key="sets.compose.fresh", help="Else what has a side keeps it."
+    )
+    seed = _draw_seed("split")
+    words += [*(["--fresh"] if is_fresh else []), *make_option("seed", seed)]
+
+    def count() -> str:
+        request = SplitRequest(shares=shares, by=names, seed=seed, fresh=is_fresh)
+        plan = plan_split(cached_reads.workspace().stores, episode_set, request)
+        parts = ", ".join(f"{len(ids):,} {part}" for part, ids in plan.parts.items())
+        return f"{parts}; {len(plan.joined):,} left out, as they join two sides"
+
+    return SetRequest(words, count)
 
 
-def _draw_combination(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
-    operation = str(st.selectbox("Operation", SET_OPERATIONS, key="sets.compose.operation"))
-    labels = [other.label for other in others]
-    parts = st.multiselect("With", labels, key=f"sets.compose.parts.{episode_set.label}")
-    default = f"{episode_set.name}-{operation}"
-    name = _enter_text("Name of the new set", f"name.{episode_set.label}.{operation}", default)
-    return [operation, name or "NAME", episode_set.label, *parts]
+def _draw_controls(episode_set: CurationSet) -> SetRequest:
+    st.caption("Two sets to compare with: as many episodes at random, and for each member one that is alike.")
+
+    def count() -> str:
+        drawn = draw_controls(cached_reads.workspace().stores, episode_set)
+        sizes = ", ".join(f"{len(ids):,} {kind}" for kind, ids in drawn.members.items())
+        return f"{sizes}, of {drawn.pool:,}; {drawn.unmatched:,} without a match"
+
+    return SetRequest(["controls", episode_set.label], count)
 
 
-def _summarise_action(job: Job) -> str:
+def _draw_export(episode_set: CurationSet) -> None:
+    kinds, texts, measured = st.columns(3)
+    format = str(kinds.selectbox("Format", _list_formats(), key="sets.format"))
+    task: TaskSource = texts.selectbox(
+        "Task of every episode", TASK_SOURCES, key="sets.task", help=_TASK_HELP
+    )
+    precision = measured.number_input(
+        "Least measured share of true captions", 0.5, 0.99, None, 0.01, key="sets.precision", help=_PRECISION_HELP
+    )  # fmt: skip
+    refuted = st.checkbox("Also captions by a refuted judge", key="sets.refuted", help=_REFUTED_HELP)
+    folder = _select_export_folder()
+    stem = re.sub(r"[/:\\]", "-", episode_set.name).lstrip(".")
+    name = st.text_input(
+        "Name of the new folder", f"{stem}-v{episode_set.version}-{format}",
+        key=f"sets.dest.{episode_set.label}.{format}",
+        help=f"Below {escape_markdown(folder)} on the server; `ARES_EXPORT_DIRS` allows other folders.",
+    ).strip()  # fmt: skip
+    make_words = partial(
+        make_export_words,
+        episode_set.label,
+        format=format,
+        task=task,
+        min_precision=precision,
+        refuted=refuted,
+    )
+    # Not by `on_click`, as `_draw_request`.
+    if st.button(f"Export {episode_set.size}", type="primary", key="sets.export", disabled=not name):
+        guard_field("sets.export", _start_export)(episode_set, folder, name, make_words)
+    draw_refusal("sets.export")
+    draw_command_line(make_words(folder / (name or "NAME")))
+
+
+def _list_formats() -> list[str]:
+    """The formats of exports, first the one that policies are trained from."""
+    return sorted(exporters.names(), key=lambda name: (name != "lerobot", name))
+
+
+def _start_export(
+    episode_set: CurationSet, folder: Path, name: str, make_words: Callable[[Path], list[str]]
+) -> None:
+    words = make_words(choose_export_destination(folder, name))
+    start_command(cached_reads.workspace().stores, words, read_person_name(), episode_set.label)
+
+
+def _select_export_folder() -> Path:
+    """Draw a list of the folders that the owner of the server allows, if there are several; returns one of them."""
+    allowed = cached_reads.page_limits().export_folders
+    folders = allowed or (find_default_export_folder(cached_reads.workspace().stores),)
+    if len(folders) == 1:
+        return folders[0]
+    labels = [str(folder) for folder in folders]
+    return folders[labels.index(str(st.selectbox("Folder on the server", labels, key="sets.folder")))]
+
+
+def _summarise_job(job: Job) -> str:
     """For example "all-train@1 has 90 episodes, all-val@1 has 10 episodes; on two sides: copies 0"."""
     report: Mapping[str, Any] = job.document
+    if job.words[0] == "export":
+        lost = f"; {count_of(report['failed'], 'episode', comma=True)} of the set failed: not in the export"
+        return f"Exported to {report['path']}{lost if report['failed'] else ''}"
     new_sets = report["sets"].values() if "sets" in report else [report] if "name" in report else []
     parts = [
         f"{part['name']}@{part['version']} has {count_of(part['episodes'], 'episode')}" for part in new_sets
@@ -361,45 +375,29 @@ def _draw_reasons(job: Job) -> None:
         )  # fmt: skip
 
 
-def _draw_comparison(episode_set: CurationSet, others: list[CurationSet]) -> None:
+def _draw_comparison(episode_set: CurationSet, others: Sequence[CurationSet]) -> None:
     """Draw a list of the other sets, the nearest first, and what differs from the selected one."""
-    if not others:
+    ordered = {
+        other.label: other for other in sorted(others, key=lambda other: other.name != episode_set.name)
+    }
+    if not ordered:
+        st.caption("There is no other set to compare with.")
         return
-    ordered = sorted(others, key=lambda other: other.name != episode_set.name)
-    labels = [other.label for other in ordered]
-    label = st.selectbox(
-        "Compare with", labels, index=None, key=f"sets.compare.{episode_set.label}", width=420,
-        placeholder="Choose a set",
-    )  # fmt: skip
-    if label:
-        _draw_differences(episode_set, ordered[labels.index(label)])
-
-
-def _draw_differences(episode_set: CurationSet, other: CurationSet) -> None:
-    sets = cached_reads.workspace().sets
-    diff = cached_reads.limited(partial(sets.diff, other, episode_set))
-    st.markdown(
-        f"**{diff.common:,}** episodes in both, **{diff.added:,}** only in {escape_markdown(episode_set.label)}, "
-        f"**{diff.removed:,}** only in {escape_markdown(other.label)}"
+    label = str(
+        st.selectbox("Compare with", list(ordered), key=f"sets.compare.{episode_set.label}", width=420)
     )
-    _draw_only_in(episode_set.label, diff.added, diff.added_ids)
-    _draw_only_in(other.label, diff.removed, diff.removed_ids)
-
-
-def _draw_only_in(label: str, count: int, ids: Callable[[], Iterable[str]]) -> None:
-    if count:
-        with st.expander(f"Only in {escape_markdown(label)}: {count:,}"):
-            # A line of a span begins with its episode.
-            episodes = (member.partition(" ")[0] for member in ids())
-            shown = cached_reads.limited(lambda: list(dict.fromkeys(islice(episodes, _MAX_CARDS))))
-            _draw_cards(shown, count, label)
-
-
-def _draw_members(episode_set: CurationSet) -> None:
-    sets = cached_reads.workspace().sets
-    st.markdown("**Episodes**")
-    ids = cached_reads.limited(lambda: list(islice(sets.ids(episode_set), _MAX_CARDS)))
-    _draw_cards(ids, episode_set.episodes, "members")
+    diff = cached_reads.limited(partial(cached_reads.workspace().sets.diff, ordered[label], episode_set))
+    own, other = escape_markdown(episode_set.label), escape_markdown(label)
+    st.markdown(
+        f"**{diff.common:,}** episodes in both, **{diff.added:,}** only in {own}, **{diff.removed:,}** only in {other}"
+    )
+    for name, total, members in ((own, diff.added, diff.added_ids), (other, diff.removed, diff.removed_ids)):
+        if total:
+            with st.expander(f"Only in {name}: {total:,}"):
+                # A line of a span begins with its episode.
+                episodes = (member.partition(" ")[0] for member in members())
+                shown = cached_reads.limited(lambda: list(dict.fromkeys(islice(episodes, _MAX_CARDS))))  # noqa: B023
+                _draw_cards(shown, total, name)
 
 
 def _draw_cards(ids: list[str], total: int, name: str) -> None:

@@ -1,9 +1,9 @@
-"""How a picture moves with the robot, learnt over episodes, and the lag and rate of the one against the other."""
+"""How a picture moves with the robot, learnt over episodes, and the lag of the one against the other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING
@@ -44,24 +44,6 @@ _INTERVAL = (0.1, 0.9)
 # Where an episode agrees with its dataset, its lag counts this much.
 _EPISODE_SHARE = 0.3
 _WIDEST_POOLED_SECONDS = 0.2
-# Rates of the video over the claimed one that are tried.
-_RATE_FACTORS = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2)
-# Another rate must add so much correlation, also in this share of the draws.
-_RATE_GAIN = 0.04
-_RATE_SHARE = 0.85
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VideoLag(LagPeak):
-    """The lag of a picture behind a motion, with its 80 % interval.
-
-    Attributes:
-        rate_factor: Rate of the video over the claimed one; 1 where another does not explain clearly more.
-        rate_gain: Correlation that the best other rate adds.
-    """
-
-    rate_factor: float = 1.0
-    rate_gain: float = 0.0
 
 
 def picture_motion(thumbs: NDArray[np.float16], rate_hz: float) -> NDArray[np.float32]:
@@ -152,7 +134,7 @@ def measure_picture_lag(
     rate_hz: float,
     *,
     is_member: bool,
-) -> VideoLag:
+) -> LagPeak:
     """The lag of the picture of an episode behind its causes, by a mixture of them that the other episodes tell.
 
     Args:
@@ -164,32 +146,23 @@ def measure_picture_lag(
     """
     count = min(len(cause), len(effect))
     if count < _FEWEST_STEPS:
-        return VideoLag(steps=None)
+        return LagPeak(steps=None)
     others = learnt - _motion_products(cause, effect, learnt.longest) if is_member else learnt
     if not others.num_steps:
-        return VideoLag(steps=None)
+        return LagPeak(steps=None)
     expected, seen = cause[:count] @ others.best_mixture(_RIDGE), effect[:count].astype(float)
     longest = longest_lag(count, rate_hz)
-    blocks = {
-        rate_factor: _block_correlations(_at_rate(expected, rate_factor), seen, longest)
-        for rate_factor in _RATE_FACTORS
-    }
-    peaks = {rate_factor: float(part.sum(axis=1).max()) for rate_factor, part in blocks.items()}
-    best = max(peaks, key=lambda rate_factor: peaks[rate_factor])
-    gain = peaks[best] - peaks[1.0]
-    if not _has_other_rate(blocks[1.0], blocks[best], gain):
-        best = 1.0
-    lag = find_lag_peak(
-        blocks[best].sum(axis=1),
-        resample_blocks() @ blocks[best].T,
+    blocks = _block_correlations(expected, seen, longest)
+    return find_lag_peak(
+        blocks.sum(axis=1),
+        resample_blocks() @ blocks.T,
         rate_hz,
         lowest_correlation=_LOWEST_CORRELATION,
         quantiles=_INTERVAL,
     )
-    return VideoLag(**asdict(lag), rate_factor=best, rate_gain=gain)
 
 
-def shrink_lag_to_dataset(lag: VideoLag, typical: float, rate_hz: float) -> VideoLag:
+def shrink_lag_to_dataset(lag: LagPeak, typical: float, rate_hz: float) -> LagPeak:
     """The lag of an episode drawn towards that of its dataset, where the data do not say that they differ.
 
     Args:
@@ -205,19 +178,6 @@ def shrink_lag_to_dataset(lag: VideoLag, typical: float, rate_hz: float) -> Vide
     return replace(lag, steps=typical + _EPISODE_SHARE * (steps - typical))
 
 
-def _at_rate(values: NDArray[np.float64], rate_factor: float) -> NDArray[np.float64]:
-    """Values as they are seen at another rate, about the middle of the episode."""
-    import numpy as np
-
-    if rate_factor == 1.0:
-        return values
-    middle = (len(values) - 1) / 2
-    at = middle + (np.arange(len(values)) - middle) * rate_factor
-    whole = np.clip(np.round(at).astype(int), 0, len(values) - 1)
-    inside = (at >= -0.5) & (at <= len(values) - 0.5)
-    return values[whole] * inside[:, None]  # type: ignore[no-any-return]
-
-
 def _block_correlations(
     expected: NDArray[np.float64], seen: NDArray[np.float64], longest: int
 ) -> NDArray[np.float64]:
@@ -226,12 +186,3 @@ def _block_correlations(
 
     power = np.sqrt((expected**2).sum() * (seen**2).sum()) + 1e-12
     return np.asarray(block_products(seen, expected, longest).sum(axis=2) / power)
-
-
-def _has_other_rate(usual: NDArray[np.float64], other: NDArray[np.float64], gain: float) -> bool:
-    """Whether another rate explains more, also when the blocks are drawn again."""
-    if gain < _RATE_GAIN:
-        return False
-    weights = resample_blocks()
-    better = (weights @ other.T).max(axis=1) > (weights @ usual.T).max(axis=1)
-    return bool(better.mean() >= _RATE_SHARE)

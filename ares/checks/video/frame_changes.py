@@ -1,4 +1,4 @@
-"""Checks of the change between frames: frozen spans, repeated and dropped frames, and the rate of the camera."""
+"""Checks of the change between frames: frozen spans, repeated frames, gaps, and the rate of the camera."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from ares.checks.codes import (
     REPEATED_FRAMES,
     VIDEO_LENGTH,
 )
-from ares.checks.record import (
-    QualityFinding,
-    finding_confidence,
-)
-from ares.checks.video.features import CameraFeatures, black_frames, video_finding
+from ares.checks.finding import QualityFinding, finding_confidence
+from ares.checks.video.features import CameraFeatures
+from ares.checks.video.picture_quality import black_frames, video_finding
 from ares.signals import find_runs
 
 if TYPE_CHECKING:
@@ -63,15 +61,6 @@ _JUMP_DRIVEN = 0.6
 _JUMP_RESTING = 2.5
 _LEAST_JUMP_SHARE = 0.15
 _LEAST_JUMP = 0.2
-# Frames are missing where one changes by so many times the largest of two on either side,
-_BESIDE = 2
-_DROP_FACTOR = 1.8
-# (more for a camera whose pictures come every second or third frame: now and then one comes a frame later)
-_DROP_FACTOR_SLOW = 2.7
-# which counts as this share of the usual change at least, and by so many times what others of the episode do.
-_DROP_FLOOR = 0.5
-_DROP_OVER_OTHERS = 1.8
-_OTHERS_QUANTILE = 0.95
 _GAP_PERIODS = 2.5
 # The first frame is apart where it changes by so many times the largest of some changes after it.
 _APART, _BESIDE_FIRST = 3.0, 4
@@ -96,11 +85,11 @@ class FrameChanges:
     usual: float
 
 
-def frame_changes(features: CameraFeatures, period: int = 1) -> FrameChanges:
-    """The changes of a camera from each so many of its frames to the next; there are at least two."""
+def frame_changes(features: CameraFeatures) -> FrameChanges:
+    """The changes of a camera from each of its frames to the next; there are at least two."""
     import numpy as np
 
-    thumbs = features.thumbs[::period]
+    thumbs = features.thumbs
     parts = [
         _cell_changes(thumbs[start : start + _CHUNK_FRAMES + 1])
         for start in range(0, len(thumbs) - 1, _CHUNK_FRAMES)
@@ -177,11 +166,8 @@ def check_frame_timing(
         return
     changes = frame_changes(features)
     if changes.usual > 0:
-        native = _native_run(changes)
-        period, share = _picture_period(changes)
-        yield from _check_rate(features, share)
-        yield from _check_repeats(features, changes, native, speed)
-        yield from _check_jumps(features, changes, period)
+        yield from _check_rate(features, changes)
+        yield from _check_repeats(features, changes, _native_run(changes), speed)
 
 
 def _short_runs(changes: FrameChanges) -> list[tuple[int, int]]:
@@ -206,14 +192,9 @@ def _native_run(changes: FrameChanges) -> float:
     return float(np.median(lengths)) if len(lengths) >= _NATIVE_SHARE * len(changes.energy) else 0.0
 
 
-def _picture_period(changes: FrameChanges) -> tuple[int, float]:
-    """Every so many frames there is a new picture, and in which share of the seconds with motion."""
-    share, period = max((_alternating_share(changes, period), period) for period in (2, 3))
-    return (period if share >= _RATE_SHARE else 1), share
-
-
-def _check_rate(features: CameraFeatures, share: float) -> Iterator[QualityFinding]:
+def _check_rate(features: CameraFeatures, changes: FrameChanges) -> Iterator[QualityFinding]:
     """In most seconds with motion every second or third change is far larger than the others."""
+    share = max(_alternating_share(changes, period) for period in (2, 3))
     if share >= _RATE_SHARE:
         confidence = finding_confidence(share, _RATE_SHARE)
         yield video_finding(CAMERA_RATE, features.camera, features.seconds[0], share, confidence)
@@ -271,45 +252,6 @@ def _jump_factor(start: int, stop: int, speed: NDArray[np.float64] | None) -> fl
         return _JUMP_FACTOR
     is_driven = (speed[start:stop] >= _DRIVEN_SPEED).mean() >= _DRIVEN_SHARE
     return _JUMP_DRIVEN if is_driven else _JUMP_RESTING
-
-
-def _check_jumps(features: CameraFeatures, changes: FrameChanges, period: int) -> Iterator[QualityFinding]:
-    """One frame changes far more than those beside it, and than any other does in this episode.
-
-    Args:
-        features: The camera.
-        changes: Its changes.
-        period: Every so many frames there is a new picture: between these it is looked for.
-    """
-    import numpy as np
-
-    energy = frame_changes(features, period).energy if period > 1 else changes.energy
-    if len(energy) < 2 * _BESIDE + 2:
-        return
-    ratio = _ratio_beside(energy)
-    at = int(ratio.argmax())
-    others = np.delete(ratio, range(max(at - 1, 0), min(at + 2, len(ratio))))
-    least = _DROP_FACTOR if period == 1 else _DROP_FACTOR_SLOW
-    bar = max(least, _DROP_OVER_OTHERS * float(np.quantile(others, _OTHERS_QUANTILE)))
-    if ratio[at] >= bar:
-        seconds = min((ratio[at] - 1) * period / features.rate_hz, 2.0)
-        confidence = finding_confidence(float(ratio[at]), bar)
-        second = features.seconds[(at + 1) * period]
-        yield video_finding(DROPPED_FRAMES, features.camera, second, seconds, confidence)
-
-
-def _ratio_beside(energy: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(T - 1,) each change over the largest of two before and two after it; 0 where a rest ends or the video."""
-    import numpy as np
-
-    usual = float(np.quantile(energy, _USUAL_QUANTILE))
-    padded = np.pad(energy, _BESIDE, mode="edge")
-    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * _BESIDE + 1)
-    beside = np.maximum(windows[:, :_BESIDE].max(axis=1), windows[:, _BESIDE + 1 :].max(axis=1))
-    ratio = energy / np.maximum(np.maximum(beside, _DROP_FLOOR * usual), _LEAST_ENERGY)
-    ratio[[0, -1]] = 0
-    ratio[1:][energy[:-1] <= _LEAST_ENERGY] = 0
-    return np.asarray(ratio)
 
 
 def _check_gaps(features: CameraFeatures) -> Iterator[QualityFinding]:

@@ -18,6 +18,7 @@ from ares.media import (
     SpanClock,
     all_frames,
     describe_ffmpeg_error,
+    frames_or_errors,
     open_video_stream,
     span_clock,
     tick_seconds,
@@ -117,15 +118,27 @@ def _file_order(span: tuple[MediaRef, CameraFeatureBuilder]) -> tuple[str, float
 
 
 def _read_images(media: MediaRef, builder: CameraFeatureBuilder) -> None:
-    import cv2
-
+    """Add the frames; from the first broken image on each is decoded alone, and those that are broken are noted."""
+    number = -1
     try:
         for number, frame in enumerate(all_frames(media)):
-            small = cv2.resize(frame, (SMALL_WIDTH, SMALL_HEIGHT), interpolation=cv2.INTER_AREA)
-            luma = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY)
-            builder.add(number / media.rate_hz, luma, small)  # type: ignore[arg-type]
+            _add_image(number / media.rate_hz, frame, builder)
     except MediaError as error:
-        builder.failure = str(error)
+        try:
+            for later, frame_or_error in enumerate(frames_or_errors(media, number + 1), start=number + 1):
+                _add_image(later / media.rate_hz, frame_or_error, builder)
+        except MediaError:
+            builder.failure = str(error)
+
+
+def _add_image(second: float, frame: NDArray[np.uint8] | MediaError, builder: CameraFeatureBuilder) -> None:
+    import cv2
+
+    if isinstance(frame, MediaError):
+        builder.damaged.append(second)
+        return
+    small = cv2.resize(frame, (SMALL_WIDTH, SMALL_HEIGHT), interpolation=cv2.INTER_AREA)
+    builder.add(second, cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY), small)  # type: ignore[arg-type]
 
 
 def _read_file(uri: str, spans: Sequence[tuple[MediaRef, CameraFeatureBuilder]]) -> None:

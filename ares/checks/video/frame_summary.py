@@ -6,16 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ares.checks.record import (
-    QualityFinding,
-)
+from ares.checks.finding import QualityFinding
 from ares.checks.video.camera_lag import picture_motion, state_motion
-from ares.checks.video.features import (
-    CameraFeatures,
-    check_picture_quality,
-    compute_cell_brightness,
-)
+from ares.checks.video.features import CameraFeatures
 from ares.checks.video.frame_changes import check_frame_timing
+from ares.checks.video.picture_quality import check_picture_quality, compute_cell_brightness
 from ares.clock import nearest_steps
 
 if TYPE_CHECKING:

@@ -7,13 +7,12 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from ares.episode import Camera, Json
 from ares.errors import AresError
 from ares.export.base import ExportFailures, ExportReport, ExportRequest
 from ares.export.layout_groups import (
@@ -36,6 +35,7 @@ from ares.export.lerobot.tables import (
     data_schema,
     make_common_info_fields,
     make_episode_data_table,
+    signal_columns,
     stats_to_lists,
     video_feature,
     write_json,
@@ -45,15 +45,11 @@ from ares.export.lerobot.writer import (
     PreparedVideo,
     ares_values,
     count_written_video,
-    cut_encoded,
-    cut_steps,
     find_copyable_depth,
     make_episode_data_columns,
     prepare_depth,
     prepare_video,
 )
-from ares.export.resume import SizedPacket, StagedExport, WrittenSpan
-from ares.export.retime import RetimedEpisode
 from ares.export.run import ExportReader
 from ares.formats import (
     CHUNK_FILES,
@@ -72,7 +68,7 @@ from ares.formats import (
 from ares.registry import plugin_fault
 
 if TYPE_CHECKING:
-    from ares.media import PacketSpan, StreamFormat
+    from ares.media import StreamFormat
     from ares.store import Stores
 
 
@@ -121,13 +117,12 @@ class LeRobotV21Writer:
         root: Dataset folder, created when needed.
         group: The episodes and their layout.
         stores: Stores of the workspace, for the columns that annotators filled.
-        staged: The export, where each finished file is a unit.
     """
 
     can_point = False
 
-    def __init__(self, root: Path, group: DatasetGroup, stores: Stores, staged: StagedExport) -> None:
-        self._root, self._group, self._staged = root, group, staged
+    def __init__(self, root: Path, group: DatasetGroup, stores: Stores) -> None:
+        self._root, self._group = root, group
         self._features = data_features(group)
         self._data_schema = data_schema(self._features, _LIST_TYPE)
         self._ares_schema = ares_schema(stores)
@@ -146,7 +141,8 @@ class LeRobotV21Writer:
             videos: By name, the videos of the group's cameras.
         """
         number, first_row, episode = self.counts.episodes, self.counts.frames, item.retimed.episode
-        columns = make_episode_data_columns(self._group, item, number, first_row, self.counts.add(item))
+        tasks, task_index = self.counts.add(item)
+        columns = make_episode_data_columns(self._group, item, number, first_row, task_index)
         stats = column_stats(columns) | {camera_key(name): video.stats for name, video in videos.items()}
         self._write_table(columns, number)
         if self._segments:
@@ -155,7 +151,7 @@ class LeRobotV21Writer:
             self.counts.segments.lacks.update(lacks.values())
         for name, video in videos.items():
             self._write_video(name, video, number)
-        row = {"episode_index": number, "tasks": [item.task.text], "length": episode.num_steps}
+        row = {"episode_index": number, "tasks": tasks, "length": episode.num_steps}
         _write_line(self._episodes, row | ares_values(item, columns, videos, self._ares_schema))
         lists = {name: _without_quantiles(stats_to_lists(values)) for name, values in stats.items()}
         _write_line(self._stats, {"episode_index": number, "stats": lists})
@@ -194,24 +190,16 @@ class LeRobotV21Writer:
         import pyarrow.parquet as pq
 
         path = self._path(V2_DATA_PATH, number)
-        name = path.relative_to(self._staged.folder).as_posix()
-        if name not in self._staged.earlier:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            pq.write_table(make_episode_data_table(self._data_schema, columns), path)
-            self._staged.keep(name, {}, path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(make_episode_data_table(self._data_schema, columns), path)
 
     def _write_video(self, camera: str, video: PreparedVideo, number: int) -> None:
         from ares.media import PacketJoiner
 
         path = self._path(V2_VIDEO_PATH, number, camera_key(camera))
-        name = path.relative_to(self._staged.folder).as_posix()
-        if name not in self._staged.earlier:
-            joiner = PacketJoiner(path, self._group.rate_hz, video.span)
-            joiner.append(video.span)
-            joiner.close()
-            self._staged.keep(name, {"units": {video.unit: {}}}, path)
-        if video.scratch_file:
-            video.scratch_file.unlink(missing_ok=True)
+        joiner = PacketJoiner(path, self._group.rate_hz, video.span)
+        joiner.append(video.span)
+        joiner.close()
         self._formats.setdefault(camera, video.span.format)
         count_written_video(self.counts, video)
 
@@ -260,7 +248,7 @@ class DatasetWriter(Protocol):
         """Close all files."""
 
 
-OpenWriter = Callable[[Path, DatasetGroup, "Stores", "StagedExport"], DatasetWriter]
+OpenWriter = Callable[[Path, DatasetGroup, "Stores"], DatasetWriter]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -279,8 +267,29 @@ def export_lerobot(
     Episodes that do not fit into one dataset (another rate, other signals, cameras or sizes) are split into several,
     each in a folder named after its source dataset. A set of one layout is written directly into the destination.
     """
-    format = GroupedFormat(f"lerobot {VERSION}", _write_dataset_with_depth, has_segments=True)
+    format = GroupedFormat(
+        f"lerobot {VERSION}", _write_dataset_with_depth, left_out=_left_out, has_segments=True
+    )
     return export_groups(request, reader, progress, format)
+
+
+def export_lerobot_lance(
+    request: ExportRequest, reader: ExportReader, progress: Callable[[int], None]
+) -> ExportReport:
+    """Write a set as LeRobot v3.0 on Lance; arguments, datasets and errors are those of `export_lerobot`."""
+    format = GroupedFormat(
+        f"lerobot {VERSION} on lance", _write_dataset_on_lance, left_out=_left_out, has_segments=True
+    )
+    return export_groups(request, reader, progress, format)
+
+
+def _write_dataset_on_lance(export: GroupedExport, plan: ExportPlan, number: int) -> DatasetCounts:
+    from ares.export.lerobot.lance_layout import convert_to_lance
+
+    counts = _write_dataset_with_depth(export, plan, number)
+    if counts.episodes and not export.failures.fatal:
+        convert_to_lance(export.root / plan.folders[number])
+    return counts
 
 
 def export_lerobot_v21(
@@ -291,8 +300,12 @@ def export_lerobot_v21(
     Arguments, datasets and errors are those of `export_lerobot`.
     """
     write = partial(_write_dataset, LeRobotV21Writer)
-    format = GroupedFormat(f"lerobot {V21_VERSION}", write, has_segments=True)
+    format = GroupedFormat(f"lerobot {V21_VERSION}", write, left_out=_left_out, has_segments=True)
     return export_groups(request, reader, progress, format)
+
+
+def _left_out(group: DatasetGroup) -> list[str]:
+    return group.left_out(signals=signal_columns(group))
 
 
 def _write_dataset_with_depth(export: GroupedExport, plan: ExportPlan, number: int) -> DatasetCounts:
@@ -306,24 +319,22 @@ def _write_dataset(
     open_writer: OpenWriter, export: GroupedExport, plan: ExportPlan, number: int
 ) -> DatasetCounts:
     """Write one dataset; episodes that fail are recorded, the others are still written."""
-    group, folder, staged = plan.groups[number], plan.folders[number], export.staged
-    scratch = staged.folder / _SCRATCH_FOLDER / folder
+    group, folder = plan.groups[number], plan.folders[number]
+    scratch = export.root / _SCRATCH_FOLDER / folder
     workers = os.cpu_count() or 1
     with (
         ThreadPoolExecutor(workers, thread_name_prefix="export") as pool,
-        closing(open_writer(staged.folder / folder, group, export.reader.stores, staged)) as writer,
+        closing(open_writer(export.root / folder, group, export.reader.stores)) as writer,
     ):
         items = export.items(plan, number)
-        started = _start_episodes(staged, scratch, group, items, pool, writer.can_point)
+        started = _start_episodes(scratch, group, items, pool, writer.can_point)
         for pending in prefetched(started, workers * _PREFETCHED_PER_THREAD):
             _write_episode(export, writer, pending, folder)
         if writer.counts.episodes and not export.failures.fatal:
             writer.finish()
-    shutil.rmtree(scratch, ignore_errors=True)
-    with suppress(OSError):  # another dataset of a stopped export has files in it
-        (staged.folder / _SCRATCH_FOLDER).rmdir()
+    shutil.rmtree(export.root / _SCRATCH_FOLDER, ignore_errors=True)
     if not writer.counts.episodes and folder != ".":
-        shutil.rmtree(staged.folder / folder, ignore_errors=True)
+        shutil.rmtree(export.root / folder, ignore_errors=True)
     return writer.counts
 
 
@@ -340,7 +351,6 @@ def _write_episode(
 
 
 def _start_episodes(
-    staged: StagedExport,
     scratch: Path,
     group: DatasetGroup,
     items: Iterator[ExportItem],
@@ -351,8 +361,7 @@ def _start_episodes(
     for number, item in enumerate(items):
         videos = {
             name: pool.submit(
-                _prepare_unit,
-                staged,
+                prepare_video,
                 item.retimed.episode.camera(name),
                 item.retimed,
                 group.rate_hz,
@@ -364,76 +373,6 @@ def _start_episodes(
         for name in group.copied_depth:
             videos[name] = pool.submit(prepare_depth, name, item.retimed)
         yield _PendingEpisode(item, videos)
-
-
-def _prepare_unit(
-    staged: StagedExport,
-    camera: Camera,
-    retimed: RetimedEpisode,
-    rate_hz: float,
-    scratch_file: Path,
-    can_point: bool,
-) -> PreparedVideo:
-    """`prepare_video`, where no earlier run of the export has prepared it."""
-    unit = scratch_file.relative_to(staged.folder).as_posix()
-    if unit in staged.earlier:
-        value = staged.earlier[unit]
-        return replace(_recall_video(value, camera, retimed, rate_hz, scratch_file, can_point), unit=unit)
-    video = prepare_video(camera, retimed, rate_hz, scratch_file, can_point)
-    staged.keep(unit, _describe_video(video), video.scratch_file)
-    return replace(video, unit=unit)
-
-
-def _describe_video(video: PreparedVideo) -> dict[str, Json]:
-    """What the next run has to know of a video where this one is stopped, see `ares.export.resume`."""
-    span = video.span
-    return {
-        "sizes": [packet.size for packet in span.packets],
-        "delay": span.decoding_delay,
-        "format": [*span.format[:-1], span.format.extradata.hex()],
-        "lead": span.lead,
-        "num_frames": span.num_frames,
-        "stats": [[name, values.tolist()] for name, values in video.stats.items()],
-        "is_encoded": video.is_encoded,
-        "reason": video.encoding_reason,
-    }
-
-
-def _recall_video(
-    value: Json, camera: Camera, retimed: RetimedEpisode, rate_hz: float, scratch_file: Path, can_point: bool
-) -> PreparedVideo:
-    """A video that a stopped export prepared; the arguments are those of `prepare_video`.
-
-    Args:
-        value: What the export noted of it.
-        camera: The camera.
-        retimed: Its episode.
-        rate_hz: Frames per second to write.
-        scratch_file: The file it was encoded to.
-        can_point: Whether an episode may begin in the middle of a video.
-
-    Raises:
-        MediaError: Its source cannot be read.
-    """
-    import numpy as np
-
-    from ares.media import StreamFormat
-
-    noted = cast("Mapping[str, Any]", value)
-    is_encoded = bool(noted["is_encoded"])
-    if noted.get("is_written"):
-        format = StreamFormat._make((*noted["format"][:-1], bytes.fromhex(noted["format"][-1])))
-        sizes = tuple(SizedPacket(size) for size in noted["sizes"])
-        span = cast(
-            "PacketSpan", WrittenSpan(sizes, noted["delay"], format, noted["lead"], noted["num_frames"])
-        )
-    elif is_encoded:
-        span = cut_encoded(scratch_file, retimed.episode.num_steps, rate_hz)
-    else:
-        span = cut_steps(camera, retimed, rate_hz, can_point)
-    stats = {name: np.array(values) for name, values in noted["stats"]}
-    scratch = scratch_file if is_encoded else None
-    return PreparedVideo(span, stats, is_encoded, noted["reason"], scratch)
 
 
 def _collect_videos(pending: _PendingEpisode, failures: ExportFailures) -> dict[str, PreparedVideo] | None:

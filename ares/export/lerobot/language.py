@@ -17,7 +17,7 @@ from ares.annotation import canonical_json
 from ares.clock import time_tolerance
 from ares.episode import Json
 from ares.export.layout_groups import DatasetGroup, ExportItem
-from ares.export.segments import SOURCE, SUBTASK, ExportSegment, TrackArrangement
+from ares.export.segments import SOURCE, SUBTASK, TASK, ExportSegment, TrackArrangement
 from ares.formats import (
     LANGUAGE_EVENTS,
     LANGUAGE_PERSISTENT,
@@ -39,7 +39,7 @@ LANGUAGE_DTYPE = "language"
 PERSISTENT_STYLES = frozenset({"subtask", "plan", "memory", "motion", "task_aug"})
 CAMERA_STYLES = frozenset({"vqa", "trace"})
 EVENT_STYLES = CAMERA_STYLES | {"interjection", ""}
-# What a segment says of the column of its source that it stood in, see `ingest.lerobot.language`.
+# What a segment says of the column of its source that it stood in, see `ares_ingest.lerobot.language`.
 PERSISTENT, EVENTS = "persistent", "events"
 _COLUMNS = (PERSISTENT, EVENTS)
 # Seconds by which float32 and rounding may move a start.
@@ -112,7 +112,7 @@ def arrange_language(item: ExportItem, cameras: Sequence[str]) -> EpisodeLanguag
         language.persistent.extend(_make_row(segment, retimed) for segment in tracks.arranged)
         language.persistent.sort(key=attrgetter("seconds"))
     for segment in others:
-        if segment.style not in PERSISTENT_STYLES:
+        if segment.style not in (*PERSISTENT_STYLES, TASK):  # tasks stand in the rows
             _add_event(segment, retimed, cameras, language)
     language.events.sort(key=attrgetter("step"))
     of_steps = TrackArrangement(indexed, retimed) if has_both_forms else tracks

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ares.export.base import annotator_columns, is_column_signal
+from ares.export.base import annotator_columns
 from ares.export.layout_groups import DatasetCounts, DatasetGroup
 from ares.export.lerobot.language import LANGUAGE_DTYPE, describe_language, language_type
-from ares.export.resume import StagedExport, WholeTable
+from ares.export.signal_columns import SignalColumn, dotted_columns
 from ares.formats import (
     ACTION_KEY,
     ARES_PREFIX,
@@ -19,6 +20,8 @@ from ares.formats import (
     EPISODES_FILE_COLUMNS,
     INDEX_DTYPES,
     INFO_PATH,
+    LANGUAGE_EVENTS,
+    LANGUAGE_PERSISTENT,
     REWARD_KEY,
     ROW_RANGE_COLUMNS,
     ROWS_HASH_COLUMN,
@@ -51,6 +54,19 @@ QUANTILES = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
 MAX_SAMPLED_FRAMES = 16
 # Image statistics need no more pixels than this on the longer side (LeRobot: 150 to 300).
 _STATS_PIXELS = 150
+DATA_FILE_MB = 100
+VIDEO_FILE_MB = 200
+_EPISODE_FIELDS = (
+    "episode_id",
+    "dataset",
+    "version",
+    "split",
+    "key",
+    "content_hash",
+    "instruction",
+    "success_source",
+    "rate_source",
+)
 
 
 def column_stats(columns: Mapping[str, NDArray[Any]]) -> dict[str, FeatureStats]:
@@ -60,17 +76,23 @@ def column_stats(columns: Mapping[str, NDArray[Any]]) -> dict[str, FeatureStats]
         columns: (T, D) each, T >= 1 the same for all, of any number type; min and max keep the type.
 
     Returns:
-        By column, arrays (D,) and `count` (1,); the standard deviation is of the population (divided by T).
+        By column, arrays (D,) and `count` (1,); the standard deviation is of the population (divided by T). Numbers
+        that are not finite do not count, and a dimension without others is 0.
     """
     import numpy as np
 
     all_values = np.concatenate([values.astype(np.float64) for values in columns.values()], axis=1)
+    low, high, mean, deviation, quantile = np.min, np.max, np.mean, np.std, np.quantile
+    is_finite = np.isfinite(all_values)
+    if not is_finite.all():
+        low, high, mean, deviation, quantile = np.nanmin, np.nanmax, np.nanmean, np.nanstd, np.nanquantile
+        all_values = np.where(is_finite, all_values, np.where(is_finite.any(axis=0), np.nan, 0.0))
     all_stats = {
-        "min": all_values.min(axis=0),
-        "max": all_values.max(axis=0),
-        "mean": all_values.mean(axis=0),
-        "std": all_values.std(axis=0),
-        **dict(zip(QUANTILES, np.quantile(all_values, list(QUANTILES.values()), axis=0), strict=True)),
+        "min": low(all_values, axis=0),
+        "max": high(all_values, axis=0),
+        "mean": mean(all_values, axis=0),
+        "std": deviation(all_values, axis=0),
+        **dict(zip(QUANTILES, quantile(all_values, list(QUANTILES.values()), axis=0), strict=True)),
     }
     stats_by_column: dict[str, FeatureStats] = {}
     start = 0
@@ -147,9 +169,6 @@ def stats_to_lists(stats: FeatureStats) -> dict[str, Any]:
     return {name: value.tolist() for name, value in stats.items()}
 
 
-DATA_FILE_MB = 100
-VIDEO_FILE_MB = 200
-
 LeRobotFeatures = dict[str, dict[str, Any]]
 
 
@@ -166,6 +185,14 @@ class FileNumber(NamedTuple):
         return FileNumber(self.chunk, self.file + 1)
 
 
+def signal_columns(group: DatasetGroup) -> dict[str, SignalColumn]:
+    """By name, the further signals that all episodes of a group have, under keys that LeRobot has no use for."""
+    cameras = map(camera_key, (*group.cameras, *group.copied_depth))
+    reserved = {STATE_KEY, ACTION_KEY, REWARD_KEY, *INDEX_DTYPES, SUBTASK_INDEX, *cameras}
+    reserved |= {LANGUAGE_EVENTS, LANGUAGE_PERSISTENT}
+    return dotted_columns(group.common_columns, reserved)
+
+
 def data_features(group: DatasetGroup) -> LeRobotFeatures:
     """Features that are columns of the data files."""
     features: LeRobotFeatures = {}
@@ -175,9 +202,9 @@ def data_features(group: DatasetGroup) -> LeRobotFeatures:
         features[ACTION_KEY] = _describe_feature("float32", group.layout.action_names)
     if group.has_reward:
         features[REWARD_KEY] = _describe_feature("float32", None)
-    for (name, names), count in group.extra_signals.items():
-        if is_column_signal(name) and count == group.episodes:
-            features[name] = _describe_feature("float32", names)
+    for name, column in signal_columns(group).items():
+        names = group.common_signals[name]
+        features[column.key] = _describe_feature(column.dtype, None if names == (name,) else names)
     return {**features, **{name: _describe_feature(dtype, None) for name, dtype in INDEX_DTYPES.items()}}
 
 
@@ -238,7 +265,7 @@ def data_schema(features: LeRobotFeatures, list_type: str = "List") -> pa.Schema
             descriptions[name] = describe_language(name)
             fields.append(pa.field(name, language_type(name)))
             continue
-        value = pa.float32() if feature["dtype"] == "float32" else pa.int64()
+        value = pa.from_numpy_dtype(feature["dtype"])
         size = feature["shape"][0]
         descriptions[name] = {"dtype": feature["dtype"], "_type": "Value"}
         if size > 1:
@@ -287,7 +314,9 @@ def episode_schema(
     for name, feature in features.items():
         if feature["dtype"] == LANGUAGE_DTYPE:
             continue
-        range_type = pa.list_(integer if feature["dtype"] == "int64" else real)
+        range_type = pa.list_(
+            pa.bool_() if feature["dtype"] == "bool" else integer if "int" in feature["dtype"] else real
+        )
         fields += _stat_fields(name, range_type, pa.list_(real))
     for camera in cameras:
         fields += _stat_fields(camera_key(camera), image, image)
@@ -313,19 +342,18 @@ class RollingParquetWriter:
         root: Dataset folder.
         template: V3_DATA_PATH or V3_EPISODES_PATH.
         schema: Schema of all files.
-        staged: The export, where each finished file is a unit.
     """
 
-    def __init__(self, root: Path, template: str, schema: pa.Schema, staged: StagedExport) -> None:
-        self._root, self._template, self._schema, self._staged = root, template, schema, staged
+    def __init__(self, root: Path, template: str, schema: pa.Schema) -> None:
+        self._root, self._template, self._schema = root, template, schema
         self.number = FileNumber()
-        self._bytes, self._unit = 0, ""
-        self._writer: pq.ParquetWriter | WholeTable | None = None
+        self._bytes = 0
+        self._writer: pq.ParquetWriter | None = None
 
     def next_file(self, num_bytes: int) -> FileNumber:
         """The file for the next table, of so many bytes; a file that would become too large is closed first."""
         if self._writer and self._bytes + num_bytes >= DATA_FILE_MB * 2**20:
-            self.close(is_whole=True)
+            self.close()
             self.number = self.number.next()
         return self.number
 
@@ -338,25 +366,16 @@ class RollingParquetWriter:
                 chunk_index=self.number.chunk, file_index=self.number.file
             )
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._unit, self._bytes = path.relative_to(self._staged.folder).as_posix(), 0
-            if self._unit in self._staged.earlier:
-                self._writer = WholeTable()
-            else:
-                self._writer = pq.ParquetWriter(path, self._schema, compression="snappy", use_dictionary=True)
+            self._bytes = 0
+            self._writer = pq.ParquetWriter(path, self._schema, compression="snappy", use_dictionary=True)
         self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
         self._bytes += table.nbytes
 
-    def close(self, is_whole: bool = False) -> None:
-        """Finish the current file; without this it has no footer.
-
-        Args:
-            is_whole: Whether all of its rows were written.
-        """
+    def close(self) -> None:
+        """Finish the current file; without this it has no footer."""
         if self._writer:
             self._writer.close()
             self._writer = None
-            if is_whole and self._unit not in self._staged.earlier:
-                self._staged.keep(self._unit, {}, self._staged.folder / self._unit)
 
 
 def write_subtasks(root: Path, subtasks: Sequence[str]) -> None:
@@ -422,6 +441,7 @@ def write_info(root: Path, group: DatasetGroup, features: LeRobotFeatures, count
 def make_common_info_fields(version: str, group: DatasetGroup, counts: DatasetCounts) -> dict[str, Any]:
     """The fields of info.json that all versions have."""
     robots = sorted(group.robots - {""})
+    stops = zip(counts.sides, accumulate(counts.sides.values()), strict=True)
     return {
         "codebase_version": version,
         "robot_type": robots[0] if len(robots) == 1 and len(group.robots) == 1 else None,
@@ -430,26 +450,13 @@ def make_common_info_fields(version: str, group: DatasetGroup, counts: DatasetCo
         "total_tasks": len(counts.tasks),
         "chunks_size": CHUNK_FILES,
         "fps": group.rate_hz,
-        "splits": {"train": f"0:{counts.episodes}"},
+        "splits": {side: f"{stop - counts.sides[side]}:{stop}" for side, stop in stops},
     }
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a document as JSON, indented as LeRobot does."""
     path.write_text(json.dumps(value, indent=4, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-
-
-_EPISODE_FIELDS = (
-    "episode_id",
-    "dataset",
-    "version",
-    "split",
-    "key",
-    "content_hash",
-    "instruction",
-    "success_source",
-    "rate_source",
-)
 
 
 def ares_schema(stores: Stores) -> pa.Schema:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ares.clock import time_tolerance
-from ares.episode import Camera, Json, MediaRef
+from ares.episode import Camera, MediaRef
 from ares.errors import AresError, MediaError
-from ares.export.base import MASK_SIGNALS, PROGRESS, is_column_signal
+from ares.export.base import MASK_SIGNALS
 from ares.export.layout_groups import (
     DatasetCounts,
     DatasetGroup,
@@ -35,6 +35,7 @@ from ares.export.lerobot.tables import (
     episode_schema,
     image_stats,
     make_episode_data_table,
+    signal_columns,
     stats_to_lists,
     video_feature,
     write_info,
@@ -42,7 +43,6 @@ from ares.export.lerobot.tables import (
     write_numbered_texts,
     write_subtasks,
 )
-from ares.export.resume import StagedExport, WholeVideo
 from ares.export.retime import RetimedEpisode, step_frames
 from ares.formats import (
     ACTION_KEY,
@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from ares.export.weights import ProgressFileWriter
     from ares.store import Stores
 
 
@@ -92,7 +91,6 @@ class PreparedVideo:
         is_encoded: Whether it had to be encoded.
         encoding_reason: Why it had to be encoded, which changes its pixels, or "".
         scratch_file: The file it was encoded to, or None.
-        unit: Its name among the units of the export, or "".
     """
 
     span: PacketSpan
@@ -100,11 +98,12 @@ class PreparedVideo:
     is_encoded: bool = False
     encoding_reason: str = ""
     scratch_file: Path | None = None
-    unit: str = ""
 
     def close(self) -> None:
-        """Close the source."""
+        """Close the source, and delete the file it was encoded to."""
         self.span.close()
+        if self.scratch_file:
+            self.scratch_file.unlink(missing_ok=True)
 
 
 def prepare_video(
@@ -309,54 +308,37 @@ class CameraVideoWriter:
         root: Dataset folder.
         camera: Camera name.
         rate_hz: Frames per second.
-        staged: The export, where each finished file is a unit.
     """
 
-    def __init__(self, root: Path, camera: str, rate_hz: float, staged: StagedExport) -> None:
-        self._root, self._key, self._rate_hz, self._staged = root, camera_key(camera), rate_hz, staged
+    def __init__(self, root: Path, camera: str, rate_hz: float) -> None:
+        self._root, self._key, self._rate_hz = root, camera_key(camera), rate_hz
         self.file_number = FileNumber()
-        self._file: PacketJoiner | WholeVideo | None = None
-        self._videos: list[PreparedVideo] = []
+        self._file: PacketJoiner | None = None
         self.format: StreamFormat | None = None
 
     def append(self, video: PreparedVideo) -> VideoLocation:
         """Append a video, in a new file when the current one is full or has another format."""
         span = video.span
         if self._file and not self._has_room(self._file, span):
-            self.close(is_whole=True)
+            self.close()
             self.file_number = self.file_number.next()
         if self._file is None:
             path = self._root / V3_VIDEO_PATH.format(
                 video_key=self._key, chunk_index=self.file_number.chunk, file_index=self.file_number.file
             )
-            self._path, self._unit = path, path.relative_to(self._staged.folder).as_posix()
-            if self._unit in self._staged.earlier:
-                self._file = WholeVideo(self._rate_hz, span)
-            else:
-                self._file = PacketJoiner(path, self._rate_hz, span)
+            self._file = PacketJoiner(path, self._rate_hz, span)
             self.format = self.format or span.format
-        self._videos.append(video)
         first = self._file.append(span) + span.lead
         stop = first + span.num_frames
         return VideoLocation(self.file_number, first / self._rate_hz, stop / self._rate_hz)
 
-    def close(self, is_whole: bool = False) -> None:
-        """Close the current file.
-
-        Args:
-            is_whole: Whether all of it was written, so that the videos need not be kept for it any more.
-        """
+    def close(self) -> None:
+        """Close the current file."""
         if self._file:
             self._file.close()
-            if is_whole and isinstance(self._file, PacketJoiner):
-                units: Json = {"units": {video.unit: {} for video in self._videos if video.unit}}
-                self._staged.keep(self._unit, units, self._path)
-            for video in self._videos:
-                if is_whole and video.scratch_file:
-                    video.scratch_file.unlink(missing_ok=True)
-            self._videos, self._file = [], None
+            self._file = None
 
-    def _has_room(self, file: PacketJoiner | WholeVideo, span: PacketSpan) -> bool:
+    def _has_room(self, file: PacketJoiner, span: PacketSpan) -> bool:
         fits_size = file.num_bytes + span.num_bytes < VIDEO_FILE_MB * 2**20
         fits_duration = (file.num_frames + len(span.packets)) / self._rate_hz <= MAX_FILE_SECONDS
         return fits_size and fits_duration and file.fits(span)
@@ -373,12 +355,11 @@ class LeRobotWriter:
         root: Dataset folder, created when needed.
         group: The episodes and their layout.
         stores: Stores of the workspace, for the columns that annotators filled.
-        staged: The export, where each finished file is a unit.
     """
 
     can_point = True
 
-    def __init__(self, root: Path, group: DatasetGroup, stores: Stores, staged: StagedExport) -> None:
+    def __init__(self, root: Path, group: DatasetGroup, stores: Stores) -> None:
         self._root, self._group = root, group
         self._ares_schema = ares_schema(stores)
         has_texts = group.episodes_with_segments > 0
@@ -387,20 +368,14 @@ class LeRobotWriter:
         self._episode_schema = episode_schema(
             self._features, group.cameras, self._ares_schema, group.copied_depth
         )
-        self._data = RollingParquetWriter(root, V3_DATA_PATH, self._data_schema, staged)
-        self._episode_files = RollingParquetWriter(root, V3_EPISODES_PATH, self._episode_schema, staged)
+        self._data = RollingParquetWriter(root, V3_DATA_PATH, self._data_schema)
+        self._episode_files = RollingParquetWriter(root, V3_EPISODES_PATH, self._episode_schema)
         names = (*group.cameras, *group.copied_depth)
-        self._videos = {name: CameraVideoWriter(root, name, group.rate_hz, staged) for name in names}
+        self._videos = {name: CameraVideoWriter(root, name, group.rate_hz) for name in names}
         self._running_stats: dict[str, RunningStats] = {}
         self._episode_rows: list[dict[str, Any]] = []
         self._segments = SegmentFileWriter(root) if has_texts else None
         self._subtasks: dict[str, int] = {}
-        self._progress: ProgressFileWriter | None = None
-        if (PROGRESS, (PROGRESS,)) in group.extra_signals:
-            from ares.export.weights import ProgressFileWriter
-
-            root.mkdir(parents=True, exist_ok=True)
-            self._progress = ProgressFileWriter(root)
         self.counts = DatasetCounts()
 
     def add(self, item: ExportItem, videos: Mapping[str, PreparedVideo]) -> None:
@@ -411,10 +386,8 @@ class LeRobotWriter:
             videos: By name, the videos of the group's cameras and of the depth that is copied.
         """
         number, first_row, episode = self.counts.episodes, self.counts.frames, item.retimed.episode
-        columns = make_episode_data_columns(self._group, item, number, first_row, self.counts.add(item))
-        if self._progress:
-            progress = item.retimed.trajectory.extra.get(PROGRESS)
-            self._progress.add(number, first_row, episode.num_steps, progress)
+        tasks, task_index = self.counts.add(item)
+        columns = make_episode_data_columns(self._group, item, number, first_row, task_index)
         texts = self._add_texts(number, item, columns, self._segments) if self._segments else {}
         stats = column_stats(columns)
         stats |= {camera_key(name): video.stats for name, video in videos.items() if video.stats}
@@ -423,7 +396,7 @@ class LeRobotWriter:
         self._data.write(table)
         row = {
             "episode_index": number,
-            "tasks": [item.task.text],
+            "tasks": tasks,
             "length": episode.num_steps,
             **dict(zip(DATA_FILE_COLUMNS, file_number, strict=True)),
             **dict(zip(ROW_RANGE_COLUMNS, (first_row, self.counts.frames), strict=True)),
@@ -444,7 +417,7 @@ class LeRobotWriter:
     def finish(self) -> None:
         """Write the files that need all episodes: tasks, statistics and, last, info.json."""
         self._flush()
-        self.close(is_whole=True)
+        self.close()
         write_numbered_texts(self._root / TASKS_PATH, list(self.counts.tasks), TASK_TEXT_COLUMN)
         if self._subtasks:
             write_subtasks(self._root, list(self._subtasks))
@@ -459,20 +432,14 @@ class LeRobotWriter:
                 features[camera_key(name)] = video_feature(video.format, self._group.rate_hz)
         write_info(self._root, self._group, features, self.counts)
 
-    def close(self, is_whole: bool = False) -> None:
-        """Close all files; may be called twice.
-
-        Args:
-            is_whole: Whether all of them were written.
-        """
-        self._data.close(is_whole)
-        self._episode_files.close(is_whole)
+    def close(self) -> None:
+        """Close all files; may be called twice."""
+        self._data.close()
+        self._episode_files.close()
         if self._segments:
             self._segments.close()
-        if self._progress:
-            self._progress.close()
         for video in self._videos.values():
-            video.close(is_whole)
+            video.close()
 
     def _add_texts(
         self, number: int, item: ExportItem, columns: dict[str, Any], segments: SegmentFileWriter
@@ -521,7 +488,7 @@ class LeRobotWriter:
 
 
 def make_episode_data_columns(
-    group: DatasetGroup, item: ExportItem, number: int, first_row: int, task_index: int
+    group: DatasetGroup, item: ExportItem, number: int, first_row: int, task_index: int | list[int]
 ) -> dict[str, Any]:
     """The data columns of an episode, each (T, D).
 
@@ -530,7 +497,7 @@ def make_episode_data_columns(
         item: The episode.
         number: Its number in the dataset.
         first_row: Number of its first step in the dataset.
-        task_index: Number of its task.
+        task_index: Number of its task, of each step where these differ.
     """
     import numpy as np
 
@@ -542,9 +509,8 @@ def make_episode_data_columns(
     }
     if group.has_reward and trajectory.reward is not None:
         columns[REWARD_KEY] = trajectory.reward
-    for (name, _), episodes in group.extra_signals.items():
-        if is_column_signal(name) and episodes == group.episodes:
-            columns[name] = trajectory.extra[name].values
+    for name, column in signal_columns(group).items():
+        columns[column.key] = trajectory.extra[name].values.astype(column.dtype)
     columns |= {
         "timestamp": (steps / group.rate_hz).astype(np.float32),
         "frame_index": steps,
@@ -575,11 +541,7 @@ def ares_values(
             for name, video in videos.items()
             if video.stats  # depth has none
         }
-        numbers = {
-            key: values.astype(np.float32)
-            for key, values in columns.items()
-            if values.dtype.kind == "f" and key not in MASK_SIGNALS
-        }
+        numbers = {key: values for key, values in columns.items() if key not in MASK_SIGNALS}
         rows_hash = hash_written_episode(numbers, sizes)
     values = item.values | {ROWS_HASH_COLUMN.removeprefix(ARES_PREFIX): rows_hash}
     names = [name.removeprefix(ARES_PREFIX) for name in schema.names]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
@@ -13,7 +13,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ares.episode import Json
 from ares.errors import AresError, SourceError
 from ares.export.base import ExportReport, ExportRequest, TaskSource
 from ares.export.layout_groups import (
@@ -27,7 +26,6 @@ from ares.export.layout_groups import (
     prefetched,
     rewrite_every_episode,
 )
-from ares.export.resume import StagedExport
 from ares.export.rlds.record import (
     ACTION_KEY,
     LANGUAGE_KEY,
@@ -41,7 +39,6 @@ from ares.export.rlds.record import (
     encode_rlds_record,
     extend_features_json,
     make_rlds_features,
-    recall_record,
     rlds_keys,
 )
 from ares.export.run import ExportReader
@@ -64,64 +61,39 @@ _CONTAINER = "tfrecord"
 class _SplitWriter:
     """The shards of one split; how many there are is known, and in their names, only at the end."""
 
-    def __init__(self, root: Path, prefix: str, staged: StagedExport) -> None:
-        self._root, self._prefix, self._staged = root, prefix, staged
+    def __init__(self, root: Path, prefix: str) -> None:
+        self._root, self._prefix = root, prefix
         self._file: BinaryIO | None = None
         self._shard_bytes = 0
-        self._units: dict[str, Json] = {}
         self.lengths: list[int] = []
         self.num_bytes = 0
 
-    def add(self, record: RldsRecord, unit: str) -> None:
-        """Append a record, in a new shard where the last one is full; a shard that is whole is not written again."""
-        if not self._units:
+    def add(self, record: RldsRecord) -> None:
+        """Append a record, in a new shard where the last one is full."""
+        if self._file is None:
+            self._file = self._partial(len(self.lengths)).open("wb")
             self.lengths.append(0)
             self._shard_bytes = 0
-        path = self._partial(len(self.lengths) - 1)
         framed = encode_tfrecord(record.payload)
-        if not self._is_earlier(path):
-            self._file = self._file or path.open("wb")
-            self._file.write(framed)
+        self._file.write(framed)
         self._shard_bytes += len(framed)
         self.num_bytes += len(record.payload)
         self.lengths[-1] += 1
-        self._units[unit] = {
-            "length": len(record.payload),
-            "encoded_frames": record.encoded_frames,
-            "reasons": list(record.encoding_reasons),
-        }
         if self._shard_bytes >= SHARD_BYTES:
-            self._finish_shard()
-
-    def _finish_shard(self) -> None:
-        """Close the current shard, which is whole."""
-        self.close()
-        path = self._partial(len(self.lengths) - 1)
-        if self._units and not self._is_earlier(path):
-            self._staged.keep(self._name(path), {"units": self._units}, path)
-        self._units = {}
+            self.close()
 
     def finish(self) -> None:
         """Close the last shard and give all of them their names."""
-        self._finish_shard()
+        self.close()
         for number in range(len(self.lengths)):
             name = f"{self._prefix}.{_CONTAINER}-{number:05d}-of-{len(self.lengths):05d}"
-            partial = self._partial(number)
-            if partial.exists():  # else an earlier run has named it
-                partial.rename(self._root / name)
+            self._partial(number).rename(self._root / name)
 
     def close(self) -> None:
         """Close the current shard."""
         if self._file is not None:
             self._file.close()
             self._file = None
-
-    def _name(self, path: Path) -> str:
-        return path.relative_to(self._staged.folder).as_posix()
-
-    def _is_earlier(self, path: Path) -> bool:
-        """Whether an earlier run has finished a shard."""
-        return self._name(path) in self._staged.earlier
 
     def _partial(self, number: int) -> Path:
         return self._root / f"{self._prefix}.{number:05d}.tmp"
@@ -134,20 +106,19 @@ class TfdsWriter:
         root: The folder of the version, created when needed.
         name: Name of the dataset.
         version: Its version, as "1.0.0".
-        staged: The export, where each finished shard is a unit.
     """
 
-    def __init__(self, root: Path, name: str, version: str, staged: StagedExport) -> None:
-        self._root, self._name, self._version, self._staged = root, name, version, staged
+    def __init__(self, root: Path, name: str, version: str) -> None:
+        self._root, self._name, self._version = root, name, version
         self._splits: dict[str, _SplitWriter] = {}
 
-    def add(self, split: str, record: RldsRecord, unit: str) -> None:
-        """Append a record to a split, "train" where the source has none; `unit` names it in this export."""
+    def add(self, split: str, record: RldsRecord) -> None:
+        """Append a record to a split, "train" where the source has none."""
         name = make_tfds_split_name(split)
         if name not in self._splits:
             self._root.mkdir(parents=True, exist_ok=True)
-            self._splits[name] = _SplitWriter(self._root, f"{self._name}-{name}", self._staged)
-        self._splits[name].add(record, unit)
+            self._splits[name] = _SplitWriter(self._root, f"{self._name}-{name}")
+        self._splits[name].add(record)
 
     def finish(self, features: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
         """Name the shards and write the files that describe the dataset.
@@ -252,6 +223,7 @@ def export_rlds(
     """
     # A span has another text, a plan makes one dataset of several, and weights stand at the steps.
     is_whole = request.set.num_spans is None and request.plan is None and not request.weights
+    is_whole = is_whole and request.signals is None and not request.drop_cameras
     copies_records = request.task.startswith(_INSTRUCTION) and is_whole
     format = GroupedFormat(
         name="rlds tfrecord",
@@ -310,15 +282,14 @@ def _write_dataset(export: GroupedExport, plan: ExportPlan, number: int) -> Data
     workers = os.cpu_count() or 1
     with (
         ThreadPoolExecutor(workers, thread_name_prefix="export") as pool,
-        closing(_open_tfds_writer(export.staged, folder)) as writer,
+        closing(TfdsWriter(export.root / folder, *folder.split("/"))) as writer,
     ):
-        for item, future in prefetched(
-            _submit_items(export, export.items(plan, number), pool, make), workers
-        ):
+        started = ((item, pool.submit(make, item)) for item in export.items(plan, number))
+        for item, future in prefetched(started, workers):
             record = _collect_record(export, item, future)
             if record is not None and not export.failures.fatal:
                 export.note_written(item, folder, counts.episodes)
-                writer.add(item.retimed.episode.split, record, item.member)
+                writer.add(item.side, record)
                 _count_record(counts, group, item, record)
             export.progress(1)
         if counts.episodes and not export.failures.fatal:
@@ -332,26 +303,6 @@ def _features_and_metadata(group: DatasetGroup, keys: RldsKeys) -> tuple[Tree, d
         features = extend_features_json(group.origin, has_outcomes=group.corrected_outcomes > 0)
         return features or {}, describe_copied_dataset(group)
     return make_rlds_features(group, keys), make_written_dataset_spec(group, keys)
-
-
-def _open_tfds_writer(staged: StagedExport, folder: str) -> TfdsWriter:
-    """The writer of the dataset in a folder DATASET/VERSION."""
-    name, version = folder.split("/")
-    return TfdsWriter(staged.folder / folder, name, version, staged)
-
-
-def _submit_items(
-    export: GroupedExport,
-    items: Iterator[ExportItem],
-    pool: ThreadPoolExecutor,
-    make: Callable[[ExportItem], RldsRecord],
-) -> Iterator[tuple[ExportItem, Future[RldsRecord]]]:
-    """The records of episodes, as they are made; one that a whole shard of an earlier run has is not made again."""
-    for item in items:
-        if (written := export.staged.earlier.get(item.member)) is not None:
-            yield item, pool.submit(recall_record, written)
-        else:
-            yield item, pool.submit(make, item)
 
 
 def _collect_record(export: GroupedExport, item: ExportItem, future: Future[RldsRecord]) -> RldsRecord | None:

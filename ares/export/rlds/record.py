@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from ares.annotation import canonical_json
 from ares.episode import Camera, Json
 from ares.errors import MediaError, SourceError
-from ares.export.base import NO_TASK, SAMPLE_WEIGHT, TASK_COLUMNS
+from ares.export.base import SAMPLE_WEIGHT, TASK_COLUMNS
 from ares.export.layout_groups import DatasetGroup, ExportItem
 from ares.export.retime import RetimedEpisode, describe_part, step_frames
 from ares.export.segments import SOURCE, describe_segment, subtasks_of_steps
+from ares.export.signal_columns import SignalColumn
 from ares.formats import (
     FEATURES_FILE,
     ExampleValues,
@@ -24,7 +25,8 @@ from ares.formats import (
     parse_tf_example,
     read_record,
 )
-from ares.input import parse_image_header, read_json
+from ares.imitation import NO_TASK
+from ares.input import is_cut_image, parse_image_header, read_json
 from ares.io import is_url, parse_path
 from ares.media import encoded_frames
 
@@ -41,6 +43,41 @@ JPEG_QUALITY = 95
 # Sources that hold each frame as a separate image.
 _IMAGE_KINDS = frozenset({"tfrecord", "hdf5", "parquet", "images"})
 _IMAGE_CODECS = frozenset({"jpeg", "png"})
+STATE_KEY = "steps/observation/state"
+ACTION_KEY = "steps/action"
+REWARD_KEY = "steps/reward"
+DISCOUNT_KEY = "steps/discount"
+LANGUAGE_KEY = "steps/language_instruction"
+# The text of the subtask of a step, "" for none: in a dataset of which any episode has subtasks.
+SUBTASK_KEY = "steps/subtask"
+TERMINAL_KEY = "steps/is_terminal"
+FLAG_KEYS = ("steps/is_first", "steps/is_last", TERMINAL_KEY)
+METADATA_PREFIX = "episode_metadata/"
+_OBSERVATION_PREFIX = "steps/observation/"
+# Extra signals that RLDS has separate keys for.
+WEIGHT_KEY = "steps/sample_weight"
+_STANDARD_SIGNALS = {
+    "discount": DISCOUNT_KEY,
+    SAMPLE_WEIGHT: WEIGHT_KEY,
+    **{key.removeprefix("steps/"): key for key in FLAG_KEYS},
+}
+_MODULE = "tensorflow_datasets.core.features"
+# What ARES says of every episode, also of one whose record is copied.
+ARES_METADATA = {
+    "ares_episode_id": "text",
+    "ares_dataset": "text",
+    "ares_key": "text",
+    "ares_caption": "text",
+    "ares_acceptable": "int64",
+    "ares_grade": "text",
+    "ares_grade_refuted": "int64",
+    "ares_export": "text",
+}
+# What records that are copied say besides, where people correct the outcome of one: 1, 0, or -1 where it is not known.
+CORRECTED_OUTCOME = {"ares_success": "int64"}
+# What rewritten records say; the outcome is 1, 0, or -1 where it is not known.
+_WRITTEN_METADATA = {"success": "int64", "robot": "text"}
+_OUTCOMES = {True: 1, False: 0, None: -1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +101,10 @@ def step_images(camera: Camera, retimed: RetimedEpisode) -> StepImages:
         if len(images) <= int(retimed.steps.max(initial=-1)):
             raise MediaError("the source has fewer frames than it had", f"{camera.media.uri}: {len(images)}")
         selected = [images[step] for step in retimed.steps]
+        cut = [number for number, image in enumerate(selected) if is_cut_image(image)]
+        if cut:
+            shown = ", ".join(map(str, cut[:8]))
+            raise MediaError("images are cut", f"{camera.media.uri}: camera {camera.name}, steps {shown}")
         if all(_has_size(image, camera) for image in dict.fromkeys(selected)):
             return StepImages(selected, "")
         reason = "images of another size or kind than the first"
@@ -111,26 +152,6 @@ def encode_jpeg(frame: NDArray[np.uint8]) -> bytes:
     return data.tobytes()
 
 
-STATE_KEY = "steps/observation/state"
-ACTION_KEY = "steps/action"
-REWARD_KEY = "steps/reward"
-DISCOUNT_KEY = "steps/discount"
-LANGUAGE_KEY = "steps/language_instruction"
-# The text of the subtask of a step, "" for none: in a dataset of which any episode has subtasks.
-SUBTASK_KEY = "steps/subtask"
-TERMINAL_KEY = "steps/is_terminal"
-FLAG_KEYS = ("steps/is_first", "steps/is_last", TERMINAL_KEY)
-METADATA_PREFIX = "episode_metadata/"
-_OBSERVATION_PREFIX = "steps/observation/"
-# Extra signals that RLDS has separate keys for.
-WEIGHT_KEY = "steps/sample_weight"
-_STANDARD_SIGNALS = {
-    "discount": DISCOUNT_KEY,
-    SAMPLE_WEIGHT: WEIGHT_KEY,
-    **{key.removeprefix("steps/"): key for key in FLAG_KEYS},
-}
-
-
 @dataclass(frozen=True, slots=True)
 class RldsKeys:
     """Keys of the features of one group.
@@ -139,11 +160,13 @@ class RldsKeys:
         cameras: Key of each camera.
         signals: Key of each extra signal that has a place, those with a key of RLDS left out.
         standard: Extra signals that RLDS has a key for.
+        columns: How each extra signal that all episodes have is written.
     """
 
     cameras: Mapping[str, str]
     signals: Mapping[str, str]
     standard: Mapping[str, str]
+    columns: Mapping[str, SignalColumn]
 
 
 def rlds_keys(group: DatasetGroup) -> RldsKeys:
@@ -154,14 +177,34 @@ def rlds_keys(group: DatasetGroup) -> RldsKeys:
         for name, names in signals.items()
         if name in _STANDARD_SIGNALS and len(names) == 1
     }
-    reserved = {STATE_KEY}
-    cameras = {name: _free_key(name.replace("/", "_"), reserved) for name in group.cameras}
-    keys = {
-        name: _free_key(name, reserved)
-        for name in signals
-        if name not in standard and not _collides_with_reserved(_key_of(name), reserved)
+    reserved = {
+        STATE_KEY,
+        ACTION_KEY,
+        REWARD_KEY,
+        DISCOUNT_KEY,
+        LANGUAGE_KEY,
+        SUBTASK_KEY,
+        WEIGHT_KEY,
+        *FLAG_KEYS,
     }
-    return RldsKeys(cameras, keys, standard)
+    cameras = {name: _free_key(name.replace("/", "_"), reserved) for name in group.cameras}
+    columns = group.common_columns
+    keys = {
+        name: key
+        for name, column in columns.items()
+        if name not in standard and (key := _signal_key(column.key, reserved))
+    }
+    return RldsKeys(cameras, keys, standard, columns)
+
+
+def _signal_key(source_key: str, reserved: set[str]) -> str:
+    """The key of a further signal, under `observation` only where its source has it there; "" where it is not free."""
+    is_observed = source_key.startswith(("observation/", "observation."))
+    key = _key_of(source_key[len("observation/") :]) if is_observed else f"steps/{_safe_key(source_key)}"
+    if _collides_with_reserved(key, reserved):
+        return ""
+    reserved.add(key)
+    return key
 
 
 def _free_key(name: str, reserved: set[str]) -> str:
@@ -175,31 +218,18 @@ def _free_key(name: str, reserved: set[str]) -> str:
 
 
 def _key_of(name: str) -> str:
+    return _OBSERVATION_PREFIX + _safe_key(name)
+
+
+def _safe_key(name: str) -> str:
     parts = [re.sub(r"[^\w.-]+", "_", part) for part in name.split("/")]
-    return _OBSERVATION_PREFIX + "/".join(part or "_" for part in parts)
+    return "/".join(part or "_" for part in parts)
 
 
 def _collides_with_reserved(key: str, reserved: Iterable[str]) -> bool:
     """Whether a key is reserved, lies in one that is, or has one in it."""
     return any(f"{key}/".startswith(f"{other}/") or f"{other}/".startswith(f"{key}/") for other in reserved)
 
-
-_MODULE = "tensorflow_datasets.core.features"
-# What ARES says of every episode, also of one whose record is copied.
-ARES_METADATA = {
-    "ares_episode_id": "text",
-    "ares_dataset": "text",
-    "ares_key": "text",
-    "ares_caption": "text",
-    "ares_acceptable": "int64",
-    "ares_grade": "text",
-    "ares_grade_refuted": "int64",
-    "ares_export": "text",
-}
-# What records that are copied say besides, where people correct the outcome of one: 1, 0, or -1 where it is not known.
-CORRECTED_OUTCOME = {"ares_success": "int64"}
-# What rewritten records say; the outcome is 1, 0, or -1 where it is not known.
-_WRITTEN_METADATA = {"success": "int64", "robot": "text"}
 
 Tree = dict[str, Any]
 
@@ -221,7 +251,10 @@ def make_rlds_features(group: DatasetGroup, keys: RldsKeys) -> Tree:
         leaves[WEIGHT_KEY] = _scalar_feature("float32")
     sizes = {name: (height, width) for name, width, height in layout.cameras}
     leaves |= {key: _image_feature(*sizes[name]) for name, key in keys.cameras.items()}
-    leaves |= {key: _vector_feature(len(group.common_signals[name])) for name, key in keys.signals.items()}
+    leaves |= {
+        key: _tensor_feature(keys.columns[name].dtype, keys.columns[name].shape)
+        for name, key in keys.signals.items()
+    }
     leaves |= {
         METADATA_PREFIX + name: _text_or_scalar_feature(kind) for name, kind in _metadata_types().items()
     }
@@ -294,7 +327,13 @@ def _scalar_feature(dtype: str) -> Tree:
 
 
 def _vector_feature(size: int) -> Tree:
-    tensor = {"shape": {"dimensions": [str(size)]}, "dtype": "float32", "encoding": "none"}
+    return _tensor_feature("float32", (size,))
+
+
+def _tensor_feature(dtype: str, shape: Sequence[int]) -> Tree:
+    if not shape:
+        return _scalar_feature(dtype)
+    tensor = {"shape": {"dimensions": list(map(str, shape))}, "dtype": dtype, "encoding": "none"}
     return {"pythonClassName": f"{_MODULE}.tensor_feature.Tensor", "tensor": tensor}
 
 
@@ -305,7 +344,6 @@ def _image_feature(height: int, width: int) -> Tree:
 
 
 _CAPTION, _ACCEPTABLE, *_ = TASK_COLUMNS
-_OUTCOMES = {True: 1, False: 0, None: -1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,12 +361,6 @@ class RldsRecord:
     encoded_frames: int = 0
     encoding_reasons: tuple[str, ...] = ()
     older_embeddings: tuple[str, ...] = ()
-
-
-def recall_record(value: Json) -> RldsRecord:
-    """A record that a whole shard has: its length, in zeros, and what was encoded for it."""
-    noted: Any = value
-    return RldsRecord(bytes(noted["length"]), noted["encoded_frames"], tuple(noted["reasons"]))
 
 
 def encode_rlds_record(group: DatasetGroup, keys: RldsKeys, item: ExportItem) -> RldsRecord:
@@ -372,7 +404,10 @@ def _step_values(group: DatasetGroup, keys: RldsKeys, item: ExportItem) -> Mappi
             values[key] = signal.values
     if group.has_reward and trajectory.reward is not None:
         values[REWARD_KEY] = trajectory.reward
-    values |= {key: trajectory.extra[name].values for name, key in keys.signals.items()}
+    values |= {
+        key: trajectory.extra[name].values.astype(keys.columns[name].dtype)
+        for name, key in keys.signals.items()
+    }
     # Which step is the first and which the last follows from the steps that are written.
     if DISCOUNT_KEY in keys.standard.values():
         values[DISCOUNT_KEY] = trajectory.extra["discount"].values

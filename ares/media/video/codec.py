@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from ares.errors import MediaError, SourceError
 from ares.io import file_state
+from ares.media.video.orientation import frame_orientation
 from ares.media.video.packets import span_clock, tick_seconds
-from ares.media.video.probe import describe_ffmpeg_error, frame_orientation, open_video_stream
+from ares.media.video.probe import describe_ffmpeg_error, open_video_stream
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,7 +13,8 @@ from ares.episode import MediaRef
 from ares.errors import MediaError
 from ares.input import open_video
 from ares.media.fingerprint import verify_source
-from ares.media.video.probe import UPRIGHT, find_video_stream, stream_orientation
+from ares.media.video.orientation import UPRIGHT, stream_orientation
+from ares.media.video.probe import find_video_stream
 
 if TYPE_CHECKING:
     from av.container import InputContainer

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ares.search.encoding import encode_text, find_embedding_space, list_embedding_spaces
+from ares.search.encoding import encode_text
 from ares.search.engine import Ranking, fuse_rankings, keep_best_moment_per_episode
 from ares.search.rankers.base import RankerScores, VectorQuery
+from ares.search.spaces import find_embedding_space, list_embedding_spaces
 from ares.search.word_coverage import word_coverage
 from ares.store import EpisodeRowRuns, Moment, TextHashes, best_rows_per_episode
 

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, ClassVar
 from ares.errors import MediaError, RequestError, SourceError
 from ares.input import check_pixels
 from ares.io import describe_os_error
-from ares.search.encoding import encode_text, find_embedding_space, list_embedding_spaces, load_encoder
+from ares.search.encoding import encode_text, load_encoder
 from ares.search.engine import moment_order
 from ares.search.rankers.base import EvidenceScale, RankerScores, VectorQuery
+from ares.search.spaces import find_embedding_space, list_embedding_spaces
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.search.encoding import EmbeddingSpace
     from ares.search.query import FrameReference, Query, QueryPart
+    from ares.search.spaces import EmbeddingSpace
     from ares.store import Moment, Stores
 
 

@@ -27,8 +27,9 @@ _NEVER_EMPTY: Mapping[str, str] = {
 }
 # Columns that people fill.
 _PEOPLE_COLUMNS = ("person_success", "corrected_instruction", "instruction_fits")
-# What `success_source` says of an outcome by people.
+# What `success_source` and `outcome_source` say of an outcome by people.
 _PERSON_SOURCE = "person"
+_OUTCOME_SOURCE = "outcome_source"
 
 
 class CorrectedTable(Protocol):
@@ -73,8 +74,12 @@ def find_corrections(rows: CorrectedTable, *, undo: bool = False) -> Iterator[pa
     decided = [name for name in (*_PEOPLE_COLUMNS, *_NEVER_EMPTY.values()) if name in existing]
     if not decided:
         return
-    columns = [*_RECORDED, *(name for name in (*_RECORDED.values(), *_PEOPLE_COLUMNS) if name in existing)]
-    condition = " OR ".join(f"{name} IS NOT NULL" for name in dict.fromkeys(decided))
+    read = (*_RECORDED.values(), *_PEOPLE_COLUMNS, _OUTCOME_SOURCE)
+    columns = [*_RECORDED, *(name for name in read if name in existing)]
+    conditions = [f"{name} IS NOT NULL" for name in dict.fromkeys(decided)]
+    if _OUTCOME_SOURCE in existing:
+        conditions.append(f"{_OUTCOME_SOURCE} = '{_PERSON_SOURCE}'")
+    condition = " OR ".join(conditions)
     for batch in rows.scan(["episode_id", *columns], TrustedFilter(condition)):
         if len(changed := _compare_rows(batch, undo)):
             yield changed
@@ -110,7 +115,12 @@ def _read_corrections(batch: pa.RecordBatch, recorded: pa.Table) -> dict[str, tu
     count, by_column = batch.num_rows, dict[str, tuple[pa.Array, pa.Array]]()
     if "person_success" in batch.schema.names:
         outcome = batch["person_success"]
-        is_other = pc.and_(outcome.is_valid(), pc.invert(_is_same(outcome, recorded["success"])))
+        is_stated = outcome.is_valid()
+        if _OUTCOME_SOURCE in batch.schema.names:  # partial and aborted are neither success nor failure
+            is_stated = pc.or_(
+                is_stated, pc.fill_null(pc.equal(batch[_OUTCOME_SOURCE], _PERSON_SOURCE), False)
+            )
+        is_other = pc.and_(is_stated, pc.invert(_is_same(outcome, recorded["success"])))
         by_column["success"] = is_other, outcome
         by_column["success_source"] = is_other, pa.repeat(pa.scalar(_PERSON_SOURCE), count)
     if "corrected_instruction" in batch.schema.names:

@@ -11,12 +11,11 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.deadline import check_deadline, current_deadline, limit_time, wait_for_lock
-from ares.errors import QueryTimeout, RequestError, StoreError
+from ares.errors import QueryTimeout, RequestError, StoreError, UnknownName
 from ares.registry import suggest_column
 from ares.store.lance.lance_api import lance_errors, plan_filter
 from ares.store.lance.row_index import (
     RowIndex,
-    RowIndexCache,
     RowMaskCache,
     RowNumbering,
     VersionCache,
@@ -188,9 +187,9 @@ class EpisodeCaches:
         return RowMaskCache()
 
     @cached_property
-    def row_indexes(self) -> RowIndexCache:
+    def row_indexes(self) -> VersionCache[RowIndex]:
         """Row ids by episode."""
-        return RowIndexCache()
+        return VersionCache(RowIndex)
 
     @cached_property
     def numbering(self) -> VersionCache[RowNumbering]:
@@ -542,7 +541,7 @@ class EpisodeSnapshot:
         names = self.arrow_schema.names
         for name in columns:
             if name not in names:
-                raise RequestError(
+                raise UnknownName(
                     f"no column {name!r} in episodes",
                     f"{suggest_column(name, names)}the columns are {', '.join(sorted(names))}",
                 )

@@ -48,6 +48,27 @@ if TYPE_CHECKING:
 
 
 _REMOVED_ID_ROWS, _REMOVED_TABLE_NAME = 10_000, "removed_episodes"
+# Episodes that are read by id at once, ids in a batch, and rows whose duplicate_of is set at once.
+_READ_ROWS, _ID_ROWS, _DUPLICATE_ROWS = 1_000, 10_000, 100_000
+# Episodes that were read by id and are kept, a few kilobytes each: a page asks for one again with every picture.
+_KEPT_EPISODES = 256
+# Ids that are named where several start alike.
+_SHOWN_IDS = 5
+_DUPLICATE_HASHES = """
+SELECT content_hash FROM hashes WHERE content_hash <> '' GROUP BY content_hash HAVING count(*) > 1
+"""
+# One ingestion gives all of its episodes the same time.
+_STORED_ORDER = ("ingested", "dataset", "version", "split", "key")
+_FIRST_OF_SAME_CONTENT = f"""
+SELECT episode_id, CASE WHEN first = episode_id THEN NULL ELSE first END AS now, duplicate_of AS before
+FROM (
+    SELECT episode_id, duplicate_of, first_value(episode_id) OVER (
+        PARTITION BY content_hash ORDER BY {", ".join(_STORED_ORDER)}, episode_id
+    ) AS first
+    FROM candidates WHERE content_hash <> ''
+)
+"""
+_CHANGED_ROWS = "SELECT episode_id, now AS duplicate_of FROM originals WHERE now IS DISTINCT FROM before"
 
 
 class RemovedEpisodesTable:
@@ -122,31 +143,6 @@ def delete_rows(table: TableWriter, key: str, values: Collection[str]) -> None:
     with lance_errors(table.name):
         for chunk in batched(values, _REMOVED_ID_ROWS):
             table.delete(in_condition(key, chunk))
-
-
-# Episodes that are read by id at once, ids in a batch, and rows whose duplicate_of is set at once.
-_READ_ROWS, _ID_ROWS, _DUPLICATE_ROWS = 1_000, 10_000, 100_000
-# Episodes that were read by id and are kept, a few kilobytes each: a page asks for one again with every picture.
-_KEPT_EPISODES = 256
-# Ids that are named where several start alike.
-_SHOWN_IDS = 5
-_DUPLICATE_HASHES = """
-SELECT content_hash FROM hashes WHERE content_hash <> '' GROUP BY content_hash HAVING count(*) > 1
-"""
-# One ingestion gives all of its episodes the same time.
-_STORED_ORDER = ("ingested", "dataset", "version", "split", "key")
-_FIRST_OF_SAME_CONTENT = f"""
-SELECT episode_id, CASE WHEN first = episode_id THEN NULL ELSE first END AS now, duplicate_of AS before
-FROM (
-    SELECT episode_id, duplicate_of, first_value(episode_id) OVER (
-        PARTITION BY content_hash ORDER BY {", ".join(_STORED_ORDER)}, episode_id
-    ) AS first
-    FROM candidates WHERE content_hash <> ''
-)
-"""
-# Up to so many episodes their hashes are compared in memory first: DuckDB takes 0.1 s to import.
-_FEW_EPISODES = 10_000
-_CHANGED_ROWS = "SELECT episode_id, now AS duplicate_of FROM originals WHERE now IS DISTINCT FROM before"
 
 
 class EpisodeTable:
@@ -335,8 +331,6 @@ class EpisodeTable:
         import pyarrow as pa
 
         with self._compared_contents() as temp_db:
-            if temp_db is None:
-                return 0
             for batch in temp_db.stream(_CHANGED_ROWS, _DUPLICATE_ROWS):
                 self.set_values(pa.Table.from_batches([batch]))
             return int(temp_db.query("SELECT count(now) AS count FROM originals")["count"][0].as_py())
@@ -344,21 +338,16 @@ class EpisodeTable:
     def find_wrong_duplicates(self) -> tuple[int, str]:
         """Number of episodes whose `duplicate_of` `mark_duplicates` would change, and the first id of them or ""."""
         with self._compared_contents() as temp_db:
-            if temp_db is None:
-                return 0, ""
             wrong = temp_db.query(
                 f"SELECT count(*) AS count, min(episode_id) AS first FROM ({_CHANGED_ROWS})"
             )
             return int(wrong["count"][0].as_py()), wrong["first"][0].as_py() or ""
 
     @contextmanager
-    def _compared_contents(self) -> Iterator[TempDatabase | None]:
-        """A database with the table "originals": what `duplicate_of` is, and is to be. None without any duplicate."""
+    def _compared_contents(self) -> Iterator[TempDatabase]:
+        """A database with the table "originals": what `duplicate_of` is, and is to be."""
         columns = [*_STORED_ORDER, "episode_id", "content_hash", "duplicate_of"]
         rows = self.snapshot()
-        if not self.count_duplicates() and _few_and_all_different(rows):
-            yield None
-            return
         with TempDatabase() as temp_db:
             temp_db.insert("hashes", rows.schema(["content_hash"]), rows.reader(["content_hash"]))
             temp_db.create_table_as("duplicate_hashes", _DUPLICATE_HASHES)
@@ -533,18 +522,6 @@ def _removed_error(episode_id: str) -> UnknownEpisode:
 
 def _unknown_id(episode_id: str) -> UnknownEpisode:
     return UnknownEpisode(f"no episode {episode_id!r}", "`ares search` and the dashboard show ids")
-
-
-def _few_and_all_different(rows: EpisodeSnapshot) -> bool:
-    """Whether a table is small and no episode of it has the content of another."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if rows.count() > _FEW_EPISODES:
-        return False
-    batches = rows.scan(["content_hash"], TrustedFilter("content_hash <> ''"))
-    hashes = pa.chunked_array([batch["content_hash"] for batch in batches], pa.string())
-    return bool(len(hashes) == pc.count_distinct(hashes).as_py())
 
 
 def _select_rows(batch: EpisodeTableRows, ids: pa.Array, *, is_stored: bool) -> EpisodeTableRows:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 # Major versions of the distributions that this module has been tried with.
-TESTED_VERSIONS = {"pylance": (14,), "lancedb": (0,)}
+TESTED_VERSIONS = {"pylance": (14,)}
 # Words of an error that comes from evaluating a filter ("divide by zero", a cast), not from the store.
 _FILTER_ERRORS = (
     "Arrow error",

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _MAX_MASKS = 32
+# Rows of which a filter is evaluated between two checks of the deadline, rows for which a thread is worth its start,
+# and threads of one filter.
+_CHECKED_ROWS, _PART_ROWS, _MOST_PARTS = 8_192, 100_000, 4
+_MATCHES = "__matches"
+# Rows sorted for each episode in the result; neighbouring rows often belong to one episode.
+_ROWS_PER_EPISODE = 8
 
 
 class VersionCache(Generic[T]):
@@ -91,12 +97,6 @@ class RowNumbering:
         return row_mask
 
 
-# Rows of which a filter is evaluated between two checks of the deadline, rows for which a thread is worth its start,
-# and threads of one filter.
-_CHECKED_ROWS, _PART_ROWS, _MOST_PARTS = 8_192, 100_000, 4
-_MATCHES = "__matches"
-
-
 def scan_matching_rows(dataset: lance.LanceDataset, condition: str) -> Iterator[pa.RecordBatch]:
     """Row addresses, `_rowaddr`, of the rows of a version that match a condition as Lance reads it.
 
@@ -154,10 +154,6 @@ class RowMaskCache:
             self._masks[version, where] = len(row_mask), bits
             while len(self._masks) > _MAX_MASKS:
                 del self._masks[next(iter(self._masks))]
-
-
-# Rows sorted for each episode in the result; neighbouring rows often belong to one episode.
-_ROWS_PER_EPISODE = 8
 
 
 class EpisodeIdArray(Collection[str]):
@@ -343,17 +339,6 @@ class EpisodeRowRuns(NamedTuple):
 
         runs = [row_index.runs_in(episodes)[part] for row_index, part in self.parts]
         return np.concatenate([np.zeros(0, np.int64), *runs])
-
-
-class RowIndexCache:
-    """The row index of the newest version of a table."""
-
-    def __init__(self) -> None:
-        self._cache = VersionCache(RowIndex)
-
-    def get(self, dataset: lance.LanceDataset) -> RowIndex:
-        """The row index of this version."""
-        return self._cache.get(dataset)
 
 
 def _find_runs(batch: pa.RecordBatch) -> tuple[pa.Array, NDArray[np.uint64], NDArray[np.int64]]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _SOURCE_COLUMNS = ("episode_id", "format", "dataset", "version", "split", "key", "source", "content_hash")
 # Columns that an older table gets when rows are added to it.
-STAMP_COLUMNS = ("source_stamp", "camera_stamps")
+STAMP_COLUMNS = ("source_stamp", "camera_stamps", "label_stamp")
 _CLOCK_NUMBERS = ("claimed_rate_hz", "measured_rate_hz", "rate_spread", "clock_shift_seconds")
 CLOCK_COLUMNS = ("frame_pairing", *_CLOCK_NUMBERS)
 _EPISODE_TEXTS = (*_SOURCE_COLUMNS, "instruction", "robot", "rate_source", "success_source")
@@ -34,6 +34,18 @@ _MEDIA_SECONDS, _MEDIA_COUNTS = (
     ("start_seconds", "stop_seconds", "rate_hz"),
     ("num_frames", "byte_offset", "byte_size"),
 )
+_PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
+    "bool": (bool,),
+    "int64": (int,),
+    "float64": (int, float),
+    "string": (str,),
+    "list<string>": (list, tuple),
+    "timestamp": (str,),
+}
+# Types of which every value fits: a whole number may be too large, a time may not be one.
+_PLAIN_TYPES: Mapping[str, type] = {"bool": bool, "float64": float, "string": str}
+# Values in one Arrow batch; far below the 2**31 that 32-bit offsets can address.
+_MAX_BATCH_VALUES = 2**24
 
 
 def episode_schema() -> pa.Schema:
@@ -62,6 +74,7 @@ def episode_schema() -> pa.Schema:
             ("ingested", pa.timestamp("us", tz="UTC")),
             ("source_stamp", pa.string()),
             ("camera_stamps", texts),
+            ("label_stamp", pa.string()),
             ("frame_pairing", pa.string()),
             *((name, pa.float64()) for name in _CLOCK_NUMBERS),
         ]
@@ -109,6 +122,7 @@ def episodes_to_arrow(episodes: Sequence[Episode]) -> pa.RecordBatch:
         "duplicate_of": [None] * len(episodes),
         "ingested": [None] * len(episodes),
         "source_stamp": [episode.source_stamp for episode in episodes],
+        "label_stamp": [episode.label_stamp for episode in episodes],
         # Beside the cameras and not in them: an older table can get a column, but not a new field in a list.
         "camera_stamps": [[camera.media.stamp for camera in episode.cameras] for episode in episodes],
         **{name: [getattr(episode, name) for episode in episodes] for name in CLOCK_COLUMNS},
@@ -166,6 +180,7 @@ def episodes_from_arrow(batch: pa.RecordBatch, root: str) -> list[Episode]:
             action_names=tuple(row["action_names"]),
             metadata=json.loads(row["metadata"]),
             source_stamp=row.get("source_stamp") or "",
+            label_stamp=row.get("label_stamp") or "",
             **_clock_fields(row),
             recorded=read_recorded(row),
         )
@@ -392,20 +407,6 @@ def _camera_from_row(row: dict[str, Any], stamp: str, root: str) -> Camera:
     return Camera(**row | {"flags": tuple(row["flags"])}, media=MediaRef(**media, stamp=stamp))
 
 
-_PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
-    "bool": (bool,),
-    "int64": (int,),
-    "float64": (int, float),
-    "string": (str,),
-    "list<string>": (list, tuple),
-    "timestamp": (str,),
-}
-
-
-# Types of which every value fits: a whole number may be too large, a time may not be one.
-_PLAIN_TYPES: Mapping[str, type] = {"bool": bool, "float64": float, "string": str}
-
-
 def type_mismatch(value: Json, column_type: str, column: str, choices: Sequence[str] = ()) -> str:
     """Why a value does not fit a column, or "".
 
@@ -464,10 +465,6 @@ def _parse_time(value: Json) -> datetime | None:
 
 def _as_sequence(value: Json) -> Sequence[Json]:
     return value if isinstance(value, list | tuple) else (value,)
-
-
-# Values in one Arrow batch; far below the 2**31 that 32-bit offsets can address.
-_MAX_BATCH_VALUES = 2**24
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.store.lance.episodes import delete_rows
 from ares.store.lance.lance_api import lance_errors, plan_filter
-from ares.store.lance.row_index import RowIndexCache
+from ares.store.lance.row_index import RowIndex, VersionCache
 from ares.store.lance.schema import add_columns, column_types
 from ares.store.lance.table import LanceTable
 from ares.store.lance.text import (
@@ -132,7 +132,7 @@ class SegmentTable:
     def __init__(self, lance_table: LanceTable, episode_ids: Callable[[str], Collection[str]]) -> None:
         self._lance_table = lance_table
         self._episode_ids = episode_ids
-        self._row_indexes = RowIndexCache()
+        self._row_indexes = VersionCache(RowIndex)
         self._text_hashes = TextHashCache("text", "start_seconds")
 
     @property

@@ -49,6 +49,10 @@ _LEASE_SECONDS = 60.0
 _RENEW_SECONDS = 10.0
 _POLL_SECONDS = 1.0
 _ID: Document = {"_id": "writing"}
+# Documents per write, between two renewals of the range; ids per query.
+_WRITE_BATCH = 1000
+_IDS_PER_QUERY = 10_000
+_INDEXES = {"facts_sequence": ("sequence",), **INDEXES}
 
 
 class WriteLease:
@@ -141,12 +145,6 @@ class WriteLease:
             except StoreError:
                 # The server is away; every operation that needs it is retried, and so is this one.
                 continue
-
-
-# Documents per write, between two renewals of the range; ids per query.
-_WRITE_BATCH = 1000
-_IDS_PER_QUERY = 10_000
-_INDEXES = {"facts_sequence": ("sequence",), **INDEXES}
 
 
 class MongoAnnotationStore:

@@ -28,6 +28,38 @@ _NO_BRACKETS, _INNERMOST = re.compile(r'"(?:[^"\\]|\\.)*"|[^][{}"]+'), re.compil
 _COMMON_FIELDS, _UNCOMMON = 6, ("part", "ordinal", "revision")
 # Documents per page: failures are small and many, blocks of a set are large.
 _PAGE_DOCUMENTS, _PAGE_BYTES = 1_000, 2**20
+# What a producer of grades of an earlier version is read as: it declares the columns that say today whether a grade
+# counts, and none that are gone.
+_OLDER_COLUMNS = {
+    "grade_trust": Column(
+        name="grade_refuted",
+        type="bool",
+        meaning="True where false captions that the judge accepted refute it, so that the grade does not count.",
+    ),
+    "acceptable_unproven": Column(
+        name="grade_time", type="float64", meaning="When the grade was made, in seconds since 1970."
+    ),
+    "acceptable": Column(
+        name="acceptable",
+        type="bool",
+        meaning="Whether the caption is true; empty if undecided, or by a judge that is refuted.",
+        needs_current_maker=True,
+    ),
+}
+# Indexes that every store needs, so that no query reads all annotations: columns by name. The sequence number and the
+# annotation_id are keys already.
+INDEXES: Mapping[str, tuple[str, ...]] = {
+    "facts_done": ("maker_id", "subject"),
+    "facts_about": ("episode_id", "name"),
+    "facts_counts": ("name", "episode_id"),
+}
+# Collections that `AnnotationStore.position` reads.
+ACTIONS, PINS, PURGES = "actions", "pins", "purges"
+# Documents: subjects that a producer is to annotate again, by "maker_id/subject"; see `ares.store.outdated`.
+OUTDATED = "outdated"
+# Replies of models by the hash of their request; the costs are among them, so that one transaction writes both.
+MODEL_REPLIES = "model_replies"
+SPENT_PREFIX = "spent/"
 
 
 class AnnotationRow(NamedTuple):
@@ -207,26 +239,6 @@ def producer_to_text(producer: Producer) -> str:
     return encode_json({**asdict(producer), "settings": dict(producer.settings)})
 
 
-# What a producer of grades of an earlier version is read as: it declares the columns that say today whether a grade
-# counts, and none that are gone.
-_OLDER_COLUMNS = {
-    "grade_trust": Column(
-        name="grade_refuted",
-        type="bool",
-        meaning="True where false captions that the judge accepted refute it, so that the grade does not count.",
-    ),
-    "acceptable_unproven": Column(
-        name="grade_time", type="float64", meaning="When the grade was made, in seconds since 1970."
-    ),
-    "acceptable": Column(
-        name="acceptable",
-        type="bool",
-        meaning="Whether the caption is true; empty if undecided, or by a judge that is refuted.",
-        needs_current_maker=True,
-    ),
-}
-
-
 def producer_from_text(text: str) -> Producer:
     """Return the producer that `producer_to_text` encoded; grades of earlier versions have the columns of today."""
     body = json.loads(text)
@@ -255,15 +267,6 @@ def _nesting_depth(text: str) -> int:
     return depth
 
 
-# Indexes that every store needs, so that no query reads all annotations: columns by name. The sequence number and the
-# annotation_id are keys already.
-INDEXES: Mapping[str, tuple[str, ...]] = {
-    "facts_done": ("maker_id", "subject"),
-    "facts_about": ("episode_id", "name"),
-    "facts_counts": ("name", "episode_id"),
-}
-
-
 class LogEntry(NamedTuple):
     """An annotation with its sequence number in the log."""
 
@@ -285,12 +288,6 @@ class LogPosition(NamedTuple):
     action: int
     pins: Mapping[str, str]
     has_purge: bool
-
-
-# Collections that `AnnotationStore.position` reads.
-ACTIONS, PINS, PURGES = "actions", "pins", "purges"
-# Documents: subjects that a producer is to annotate again, by "maker_id/subject"; see `ares.store.outdated`.
-OUTDATED = "outdated"
 
 
 class AnnotationStore(Protocol):
@@ -403,11 +400,6 @@ class AnnotationStore(Protocol):
 
     def close(self) -> None:
         """Close the file or the connection."""
-
-
-# Replies of models by the hash of their request; the costs are among them, so that one transaction writes both.
-MODEL_REPLIES = "model_replies"
-SPENT_PREFIX = "spent/"
 
 
 def new_spending_key(model: str) -> str:

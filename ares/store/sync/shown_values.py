@@ -247,12 +247,12 @@ def _with_corrections(
     """
     corrections: dict[str, list[Annotation]] = {}
     for annotation in annotations:
-        if catalog.is_ruling(annotation) and _read_rulings(annotation.value):
+        if catalog.is_ruling(annotation) and read_rulings(annotation.value):
             corrections.setdefault(annotation.subject, []).append(annotation)
     judged: set[str] = set()
     for annotation in annotations:
         if not catalog.is_ruling(annotation):
-            is_judged = bool(_read_rulings(annotation.value))
+            is_judged = bool(read_rulings(annotation.value))
             judged.update([annotation.subject] if is_judged else ())
             rulings = corrections.get(annotation.subject, ()) if is_judged else ()
             ended = outcome if outcome and is_judged and outcome.is_about(annotation) else None
@@ -276,7 +276,7 @@ def _apply_rulings(
         readable = [outcome.ruling]
         value = correct(annotation.value, readable)
     for correction in corrections:
-        rulings = [*readable, *_read_rulings(correction.value)]
+        rulings = [*readable, *read_rulings(correction.value)]
         try:
             value = correct(annotation.value, rulings)
         except ValueError as error:
@@ -314,7 +314,8 @@ def _segments_by_subject(segments: Sequence[Annotation]) -> dict[str, list[str]]
     return by_subject
 
 
-def _read_rulings(value: Mapping[str, Json]) -> list[dict[str, Json]]:
+def read_rulings(value: Mapping[str, Json]) -> list[dict[str, Json]]:
+    """The rulings in the value of a grade or of a person's ruling; none in that of any other annotation."""
     rulings = value.get("rulings")
     return [ruling for ruling in rulings if isinstance(ruling, dict)] if isinstance(rulings, list) else []
 
@@ -412,9 +413,7 @@ def find_disagreements(
 def _compared_values(annotation: Annotation, catalog: ProducerCatalog) -> Iterator[tuple[str, Json]]:
     """Values by column in which producers may differ; of the ruling of a person its verdict."""
     if catalog.is_ruling(annotation):
-        yield from (
-            (annotation.part.lower(), item.get("verdict")) for item in _read_rulings(annotation.value)
-        )
+        yield from ((annotation.part.lower(), item.get("verdict")) for item in read_rulings(annotation.value))
         return
     for column in catalog.producers[annotation.maker_id].columns:
         # Why a column is empty says nothing of the episode.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ares.deadline import check_deadline
 from ares.errors import StoreError
 from ares.store.lance.lance_api import IndexSearch, scan_nearest, vector_index_segments
-from ares.store.lance.row_index import RowIndex, RowIndexCache, RowSelection
+from ares.store.lance.row_index import RowIndex, RowSelection, VersionCache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,7 +137,7 @@ class VectorSnapshot:
         self.row_count = int(dataset.count_rows())
         self.index = read_index_record(dataset)
         self.dimension = int(dataset.schema.field("vector").type.list_size)
-        self._row_index_cache = RowIndexCache()
+        self._row_index_cache = VersionCache(RowIndex)
         self._segments = vector_index_segments(dataset, "vector")
 
     def writable_dataset(self) -> lance.LanceDataset:
@@ -206,45 +206,46 @@ class VectorSnapshot:
         params: SearchParams | None,
     ) -> pa.Table:
         """Request more rows, then more partitions, until the selected top k is final or no rows remain."""
+        import pyarrow as pa
+
         available = self.row_count if rows is None else len(rows.row_ids)
         while True:
             count = min(count, available)
-            neighbours = rank_by_score(self.nearest_rows(query, count, rows, params))
-            selected = select(neighbours)
-            too_few = params is not None and len(neighbours) < count and not params.probes_all
-            if (count == available and not too_few) or _is_final_top_k(selected, neighbours, k):
+            indexed, *newer = (rank_by_score(part) for part in self._nearest_rows(query, count, rows, params))
+            selected = select(_best_first(pa.concat_tables([indexed, *newer])) if newer else indexed)
+            too_few = params is not None and len(indexed) < count and not params.probes_all
+            unread = [part for part in (indexed, *newer) if part is indexed or len(part) == count]
+            if (count == available and not too_few) or _is_final_top_k(selected, unread, k):
                 return selected[:k]
             if too_few and params:
                 params = replace(params, nprobes=min(params.nprobes * 4, params.partitions))
             else:
                 count *= 4
 
-    def nearest_rows(
+    def _nearest_rows(
         self, query: NDArray[np.float32], count: int, rows: RowSelection | None, params: SearchParams | None
-    ) -> pa.Table:
+    ) -> list[pa.Table]:
         """Rows nearest to a vector, in no particular order: the key columns and "_distance".
+
+        The first table has the rows of the index, or of all; the second those that the index does not cover.
 
         Args:
             query: (D,) float32.
-            count: Number of rows; more may come back when the index does not cover all rows.
+            count: Number of rows of each table.
             rows: Only these rows, or None for all.
             params: Parameters of the index search, or None to compare every row.
         """
-        import pyarrow as pa
 
         if rows is not None and len(rows.row_ids) <= BRUTE_FORCE_ROWS:
-            return self._brute_force(query, rows)
+            return [self._brute_force(query, rows)]
         allowlist = None if rows is None else rows.allowlist
         scan = partial(scan_nearest, self.dataset, self._key_columns, query, count, allowlist)
         if params is None:
-            return scan()
+            return [scan()]
         refine_factor = -(-params.candidates // count)
         indexed = scan(index=IndexSearch(params.segments, params.nprobes, refine_factor))
         fragments = self.unindexed_fragments(params.segments)
-        if not fragments:
-            return indexed
-        # Up to twice the count: the caller orders and cuts.
-        return pa.concat_tables([indexed, scan(fragments=fragments)])
+        return [indexed, scan(fragments=fragments)] if fragments else [indexed]
 
     def score_rows(self, query: NDArray[np.float32], rows: RowSelection) -> pa.Table:
         """All selected rows in the form of `search`, compared exactly; their vectors are in memory together."""
@@ -304,15 +305,19 @@ def to_matrix(column: pa.ChunkedArray | pa.Array) -> NDArray[np.float32]:
 
 
 def rank_by_score(neighbours: pa.Table) -> pa.Table:
-    """Replace "_distance" by "score" and sort: best score first, ties by key columns."""
+    """Have "score" in place of "_distance", and sort: best score first, ties by key columns."""
     import numpy as np
     import pyarrow as pa
 
     # Exact and index search differ in the last digits of the same distance.
     score = np.round(1.0 - neighbours["_distance"].to_numpy().astype(np.float64), 6)
     key_columns = [name for name in neighbours.column_names if name != "_distance"]
-    scored = neighbours.select(key_columns).append_column("score", pa.array(score))
-    return scored.sort_by([("score", "descending"), *((name, "ascending") for name in key_columns)])
+    return _best_first(neighbours.select(key_columns).append_column("score", pa.array(score)))
+
+
+def _best_first(scored: pa.Table) -> pa.Table:
+    keys = [name for name in scored.column_names if name != "score"]
+    return scored.sort_by([("score", "descending"), *((name, "ascending") for name in keys)])
 
 
 def best_row_per_episode(rows: pa.Table) -> pa.Table:
@@ -323,11 +328,12 @@ def best_row_per_episode(rows: pa.Table) -> pa.Table:
     return rows.take(np.sort(first_rows))
 
 
-def _is_final_top_k(selected: pa.Table, neighbours: pa.Table, k: int) -> bool:
-    """Whether no unread row can enter the top k: the last row read scores below the k-th selected one."""
+def _is_final_top_k(selected: pa.Table, parts: Sequence[pa.Table], k: int) -> bool:
+    """Whether no unread row can enter the top k: the last row read of each part scores below the k-th selected one."""
     if len(selected) < k:
         return False
-    return bool(neighbours["score"][-1].as_py() < selected["score"][k - 1].as_py())
+    least = selected["score"][k - 1].as_py()
+    return all(part["score"][-1].as_py() < least for part in parts if len(part))
 
 
 class VectorTableState(NamedTuple):

@@ -233,13 +233,8 @@ class VectorTable:
         """The vectors of one episode, sorted by camera and second; empty when it has none."""
         import numpy as np
 
-        rows = self._read_rows([episode_id])
-        if rows is None or not rows.num_rows:
-            return EpisodeVectors([], np.zeros(0), np.zeros((0, 0), np.float32))
-        rows = rows.sort_by([("camera", "ascending"), ("seconds", "ascending")])
-        return EpisodeVectors(
-            rows["camera"].to_pylist(), rows["seconds"].to_numpy(), to_matrix(rows["vector"])
-        )
+        none = EpisodeVectors([], np.zeros(0), np.zeros((0, 0), np.float32))
+        return self.read_episodes([episode_id]).get(episode_id, none)
 
     def read_episodes(self, episode_ids: Collection[str]) -> dict[str, EpisodeVectors]:
         """The vectors of some hundred episodes, each as `read`; episodes without vectors are left out."""

@@ -26,6 +26,7 @@ from ares.store.vectors.knn import (
 )
 
 if TYPE_CHECKING:
+    import duckdb
     import lance
     import numpy as np
     from duckdb import DuckDBPyConnection
@@ -159,9 +160,17 @@ class TextSnapshot:
 
         if len(self.text_ids.row_ids) > _MAX_CACHED_VECTORS:
             return np.round(self.vectors.score_all(query), 6)
-        unit = query / np.linalg.norm(query)
-        scores: NDArray[np.float64] = np.einsum("td,d->t", self.text_ids.vectors, unit).astype(np.float64)
-        return np.round(scores, 6)
+        return np.round(self._score_in_memory(query), 6)
+
+    def _score_in_memory(self, query: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Cosine similarity (T,) of every cached vector, whatever is filtered, so that no filter changes a digit."""
+        import numpy as np
+
+        # Not by BLAS, whose threads block each other while the other rankers of a search need the cores.
+        scores: NDArray[np.float64] = np.einsum(
+            "td,d->t", self.text_ids.vectors, query / np.linalg.norm(query)
+        ).astype(np.float64)
+        return scores
 
     def _rank_in_memory(
         self, query: NDArray[np.float32], text_mask: NDArray[np.bool_]
@@ -169,10 +178,7 @@ class TextSnapshot:
         """The result of `rank` by comparing every cached vector."""
         import numpy as np
 
-        unit = query / np.linalg.norm(query)
-        # All texts are scored whatever the mask, so that a filter cannot change the last digit of a score. And not by
-        # BLAS, whose threads block each other while the other rankers of a search need the cores.
-        scores = np.einsum("td,d->t", self.text_ids.vectors, unit).astype(np.float64)
+        scores = self._score_in_memory(query)
         ids = np.flatnonzero(text_mask)
         ids = ids[np.argsort(-np.round(scores[ids], 6), kind="stable")]
         rounded = np.round(scores[ids], 6)
@@ -223,11 +229,7 @@ class TextVectorTable:
         import duckdb
 
         with lance_errors(self._table.name), duckdb.connect() as connection:
-            selects = [
-                f"SELECT {source.column} AS text FROM {source.table}"
-                for source in self._sources
-                if _register_column(connection, source.table, source.dataset(), source.column)
-            ]
+            selects = self._select_sources(connection)
             if not selects:
                 return
             has_vectors = _register_column(connection, "embedded", self._table.dataset(), "text")
@@ -269,6 +271,14 @@ class TextVectorTable:
                 vectors.update(zip(rows["text"].to_pylist(), to_matrix(rows["vector"]), strict=True))
         return vectors
 
+    def _select_sources(self, connection: duckdb.DuckDBPyConnection) -> list[str]:
+        """A SELECT of the texts of each source column that there is."""
+        return [
+            f"SELECT {source.column} AS text FROM {source.table}"
+            for source in self._sources
+            if _register_column(connection, source.table, source.dataset(), source.column)
+        ]
+
     def delete_unused(self, kept_texts: Sequence[str]) -> int:
         """Delete the vectors of texts that stand in no source column any more. Returns their number.
 
@@ -283,11 +293,7 @@ class TextVectorTable:
             return 0
         with lance_errors(self._table.name), duckdb.connect() as connection:
             connection.register("kept", pa.table({"text": pa.array(kept_texts, pa.string())}))
-            selects = [
-                f"SELECT {source.column} AS text FROM {source.table}"
-                for source in self._sources
-                if _register_column(connection, source.table, source.dataset(), source.column)
-            ]
+            selects = self._select_sources(connection)
             _register_column(connection, "embedded", self._table.dataset(), "text")
             used = " UNION ALL ".join(["SELECT text FROM kept", *selects])
             unused = connection.sql(f"SELECT text FROM embedded ANTI JOIN ({used}) USING (text)").fetchall()

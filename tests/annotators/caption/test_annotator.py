@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Options, Outcome, PaidFailure, Result, Work, make_episode_subject
-from annotators.caption import CaptionAnnotator
-from annotators.caption.captioner import clean_caption_reply, parse_caption_reply
-from annotators.models import load_vlm
-from app.demo.run import CAPTION_OPTIONS
 from ares.annotation import Cost, Producer
 from ares.episode import Episode
 from ares.errors import MediaError, ModelError, RequestError
 from ares.rubric import shipped_verbs
 from ares.settings import Price
 from ares.workspace import Workspace
+from ares_annotators.base import Options, Outcome, PaidFailure, Result, Work, make_episode_subject
+from ares_annotators.caption import CaptionAnnotator
+from ares_annotators.caption.captioner import clean_caption_reply, parse_caption_reply
+from ares_annotators.models import load_vlm
+from ares_app.demo.run import CAPTION_OPTIONS
 
 Works = Callable[..., Work]
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from annotators.base import Frames, Subject, make_episode_subject
-from annotators.caption import compute_even_seconds, plan_frames
-from annotators.caption.frame_plan import MAX_FRAMES, CaptionLayout, FramePlan, plan_test_frames
 from ares.episode import Camera, Episode
 from ares.media import all_frames
+from ares_annotators.base import Frames, Subject, make_episode_subject
+from ares_annotators.caption import compute_even_seconds, plan_frames
+from ares_annotators.caption.frame_plan import MAX_FRAMES, CaptionLayout, FramePlan, plan_test_frames
 from tests.annotators.samples import make_camera, make_episode
 
 Segment = Callable[..., Subject]

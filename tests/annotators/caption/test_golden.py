@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from annotators.base import make_episode_subject
-from annotators.caption import FramePlan, fill_prompt, plan_frames
-from annotators.caption.annotator import count_prompt_tokens
-from annotators.caption.captioner import Writing, caption_prompt, caption_schema
-from annotators.caption.slot_filler import fill_schema
-from annotators.models import estimate_image_tokens
 from ares.episode import Json, Role
 from ares.rubric import shipped_verbs
+from ares_annotators.base import make_episode_subject
+from ares_annotators.caption import FramePlan, fill_prompt, plan_frames
+from ares_annotators.caption.annotator import count_prompt_tokens
+from ares_annotators.caption.captioner import Writing, caption_prompt, caption_schema
+from ares_annotators.caption.slot_filler import fill_schema
+from ares_annotators.models import estimate_image_tokens
 from tests.annotators.samples import make_camera, make_episode
 
 GOLDEN = Path(__file__).parent / "golden"

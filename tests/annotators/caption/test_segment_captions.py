@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from annotators.base import Options, make_episode_subject
-from annotators.caption.frame_plan import add_context, plan_frames
 from ares.annotation import Column, Producer, make_segment_id
 from ares.errors import RequestError
 from ares.settings import Price
 from ares.workspace import Workspace
+from ares_annotators.base import Options, make_episode_subject
+from ares_annotators.caption.frame_plan import add_context, plan_frames
 from tests.annotators.caption_replies import typed_caption
 from tests.annotators.runs import annotate, estimate_cost
 from tests.annotators.samples import choice, make_annotation, make_camera, make_episode

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from annotators.caption import FilledSlots, fill_prompt, fill_slots
-from annotators.caption.slot_filler import find_phrase, read_phrases
-from annotators.models import VlmFailure
-from app.demo.run import CAPTION_OPTIONS
 from ares.errors import RequestError
 from ares.rubric import OTHER, SLOTS, SlotName, SlotValues, is_short_value, shipped_verbs
+from ares_annotators.caption import FilledSlots, fill_prompt, fill_slots
+from ares_annotators.caption.stated_phrases import find_phrase, read_phrases
+from ares_annotators.models import VlmFailure
+from ares_app.demo.run import CAPTION_OPTIONS
 from tests.annotators.scripted_vlm import StubVlm
 
 SENTENCE = "Carefully put the small red mug from the tray into the blue bin"
@@ -187,9 +187,19 @@ def test_phrases_of_the_demo_have_slots_from_their_own_words() -> None:
     assert find_phrase("push the green drawer", phrases) is None
 
 
+def test_a_phrase_is_known_with_its_full_stop_and_failing_is_never_completed(tmp_path: Path) -> None:
+    (tmp_path / "phrases.yaml").write_text("Close the lid.: {action: close, object: lid, outcome: completed}")
+    phrases = read_phrases(str(tmp_path / "phrases.yaml"))
+    slots = [
+        find_phrase(text, phrases) for text in ("close the lid", "Close the lid.", "fail to close the lid")
+    ]
+    assert [known and known["outcome"] for known in slots] == ["completed", "completed", "not completed"]
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
+        ("Fail to close: {object: lid}", "any phrase may have"),
         ("- a", "a file of phrases is a mapping"),
         ("a: 3", "a phrase has slots"),
         ("a: {verb: x}", "a phrase has slots"),

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Options, Result, Work
-from annotators.caption import count_prompt_tokens
-from annotators.grade import GradeAnnotator
-from annotators.models import estimate_image_tokens
-from annotators.success.annotator import COLUMNS
 from ares.annotation import Annotation, Producer
 from ares.episode import Episode, Json
 from ares.settings import Price
 from ares.workspace import Workspace
+from ares_annotators.base import Options, Result, Work
+from ares_annotators.caption import count_prompt_tokens
+from ares_annotators.grade import GradeAnnotator
+from ares_annotators.models import estimate_image_tokens
+from ares_annotators.success.annotator import COLUMNS
 from tests.annotators.judge_replies import DRAWER
 from tests.annotators.samples import make_annotation
 
@@ -32,7 +32,9 @@ TOKENS_BY = "qwen3-vl-8b"
 def without_controls(monkeypatch: pytest.MonkeyPatch) -> None:
     """No false text is put to a judge: what a server got is about captions."""
     for name in ("draw_battery", "draw_single"):
-        monkeypatch.setattr(f"annotators.grade.control_schedule.ControlMaker.{name}", lambda *arguments: [])
+        monkeypatch.setattr(
+            f"ares_annotators.grade.control_schedule.ControlMaker.{name}", lambda *arguments: []
+        )
 
 
 @pytest.fixture

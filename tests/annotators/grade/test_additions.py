@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from annotators.grade import additions
-from annotators.grade.additions import find_extra_words
 from ares.rubric import SlotValues, shipped_verbs
+from ares_annotators.grade import additions
+from ares_annotators.grade.additions import find_extra_words
 from tests.annotators.grade.conftest import rulings_of, value_of
 from tests.annotators.judge_replies import entries_of, judge, kind_of, observation
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from annotators.base import PaidFailure
-from annotators.grade import load_rubric
-from annotators.grade.judge import JudgeFrames
 from ares.annotation import Cost
-from ares.errors import MediaError, ModelError, RequestError
+from ares.errors import MediaError, ModelError
+from ares_annotators.base import PaidFailure
+from ares_annotators.grade import load_rubric
+from ares_annotators.grade.judge import JudgeFrames
 from tests.annotators.grade.conftest import SENTENCE, rulings_of, value_of
 from tests.annotators.judge_replies import data_of, entries_of, judge, kind_of, observation, part
 
@@ -298,21 +298,19 @@ def test_nothing_of_a_caption_with_markup_is_shown_to_the_judge(
     model_server.replies(judge())
     value = value_of(grade(text))
     assert value["grade"] == "not_acceptable" and model_server.requests == []
-    assert sum(value["counts"].values()) == len(value["rulings"]) == 13
+    assert len(value["rulings"]) == 13
 
 
 def test_a_model_without_schemas_is_asked_in_words(
-    annotator_of: Any, grade: Any, model_server: Any, monkeypatch: pytest.MonkeyPatch
+    grade: Any, model_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "annotators.models.server.vlm.list_server_capabilities", lambda software: frozenset({"choices"})
+        "ares_annotators.models.server.vlm.list_server_capabilities", lambda software: frozenset({"choices"})
     )
     model_server.replies(judge(compares="different", chooses="drawer"))
     assert value_of(grade())["grade"] == "acceptable"
     assert value_of(grade("close the green door", object="door"))["grade"] == "not_acceptable"
     assert all("response_format" not in request for request in model_server.requests)
-    (warning,) = [text for text in annotator_of().warnings if "holds no JSON schema" in text]
-    assert "asked for JSON in words" in warning
 
 
 CLEAN = {"id": "CLEAN", "text": "Is the table clean at the end?", "category": "essential", "claim": True}
@@ -352,23 +350,3 @@ def test_frames_that_cannot_be_read_any_more_fail_the_caption_and_say_why(
     outcome = grade("close the green door", object="door")
     assert isinstance(outcome, PaidFailure) and outcome.error == gone
     assert outcome.cost.calls == 1, "the comparison is paid"
-
-
-@pytest.mark.parametrize(("says", "problem"), [("different", ""), ("a banana", "reply is off the menu")])
-def test_a_model_of_texts_of_its_own_is_tried_before_a_run(
-    annotator_of: Any, model_server: Any, says: str, problem: str
-) -> None:
-    model_server.replies(judge(compares=says))
-    annotator = annotator_of(text_model=f"openai:Other/Words-3B@{model_server.url}")
-    if problem:
-        with pytest.raises(ModelError, match=f"Other/Words-3B: .*{problem}"):
-            annotator.preflight([])
-    else:
-        assert annotator.preflight([]).cost.calls == 2
-    asked = [(request["model"], kind_of(request)) for request in model_server.requests]
-    assert asked == [("Some/Judge-9B", "observation"), ("Other/Words-3B", "comparison")]
-
-
-def test_a_model_of_texts_that_is_none_is_refused(annotator_of: Any) -> None:
-    with pytest.raises(RequestError, match="no such model of texts: 'gpt'; give judge, hf:FOLDER or openai:"):
-        annotator_of(text_model="gpt")

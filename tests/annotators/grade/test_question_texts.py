@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from annotators.caption import make_shared_fill_request
-from annotators.grade.judge import ImagesForJudge
-from annotators.grade.questions import (
+from ares_annotators.caption import make_shared_fill_request
+from ares_annotators.grade.judge import ImagesForJudge
+from ares_annotators.grade.observation import ObservedPart
+from ares_annotators.grade.questions import (
     ExtraWords,
     SlotOptions,
     choice_request,
@@ -27,7 +28,7 @@ from annotators.grade.questions import (
     slot_options,
     words_request,
 )
-from annotators.models import VlmRequest
+from ares_annotators.models import VlmRequest
 from tests.annotators.grade.conftest import print_request
 from tests.annotators.judge_replies import kind_of, prompt_of
 from tests.annotators.scripted_vlm import StubVlm
@@ -101,14 +102,14 @@ def test_a_choice_is_the_same_question_whoever_says_which(segment: str, claimed:
     for number, option in enumerate(one.options, 1):
         reply = json.dumps({"1": {"option": number, "frames": [1], "confidence": 80}})
         answers = parse_choices([one], reply, (0.0,))
-        assert not isinstance(answers, str) and [answer.answer for answer in answers] == [option]
+        assert not isinstance(answers, str) and [answer.value for answer in answers] == [option]
 
 
 def test_an_answer_by_a_frame_that_was_not_shown_is_none() -> None:
     reply = json.dumps({"answer": "yes", "frames": [1, 3], "confidence": 80})
-    assert parse_answer(reply, (0.0, 1.0, 2.0)).seconds == (0.0, 2.0)
-    answer = parse_answer(reply, (0.0, 1.0))
-    assert (answer.answer, answer.problem) == ("", "reply cites a frame that was not shown")
+    answer = ObservedPart(value="yes", seconds=(0.0, 2.0), confidence=0.8)
+    assert parse_answer(reply, (0.0, 1.0, 2.0)) == [answer]
+    assert parse_answer(reply, (0.0, 1.0)) == "reply cites a frame that was not shown"
 
 
 @given(first=values, second=values)

@@ -1,40 +1,27 @@
-"""What replies, votes and neighbours come to, line by line; recorded in tests/fixtures/recorded/grade-*.text."""
+"""What replies and neighbours come to, line by line; recorded in tests/fixtures/recorded/grade-*.text."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from itertools import combinations_with_replacement, product
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from annotators.grade import additions, questions
-from annotators.grade.judge import ImagesForJudge
-from annotators.grade.observation import (
+from ares.rubric import NOT_VISIBLE, SLOTS, is_same_value, shipped_verbs
+from ares_annotators.grade import additions, questions
+from ares_annotators.grade.judge import ImagesForJudge
+from ares_annotators.grade.observation import (
     Observation,
     ObservedPart,
     observation_schema,
     parse_observation,
     read_observation,
 )
-from annotators.grade.segment_fit import (
-    SeenNeighbour,
-    rule_on_arm,
-    rule_on_order,
-    rule_on_span,
-)
-from annotators.grade.vote import combine_votes, split_criteria
-from ares.rubric import (
-    NOT_VISIBLE,
-    SLOTS,
-    Ruling,
-    Verdict,
-    is_same_value,
-    shipped_verbs,
-)
+from ares_annotators.grade.segment_fit import rule_on_span
 from tests.annotators.grade.conftest import value_of
 from tests.annotators.judge_replies import judge, kind_of, observation, part
 from tests.recordings import compare_with_recording
@@ -80,11 +67,14 @@ def test_replies_are_read_or_refused() -> None:
     choices = [questions.SlotOptions("object", ("door", "drawer", "other"))] * 2
     lines = []
     for reply in REPLIES:
-        chosen = questions.parse_choices(choices, reply, SECONDS)
+        chosen, answer = (
+            questions.parse_choices(choices, reply, SECONDS),
+            questions.parse_answer(reply, SECONDS),
+        )
         read = {
             "comparisons": questions.parse_comparisons(_PAIRS, reply),
             "choices": chosen if isinstance(chosen, str) else [asdict(answer) for answer in chosen],
-            "answer": asdict(questions.parse_answer(reply, SECONDS)),
+            "answer": answer if isinstance(answer, str) else [asdict(part) for part in answer],
             "words": questions.parse_words(_WORDS, reply),
         }
         lines.append([reply, read])
@@ -161,37 +151,11 @@ def test_texts_fit_their_own_segment_or_another() -> None:
     spans: tuple[Any, ...] = (PICK, PLACE, CLOSE, UNSURE)
     lines: list[Any] = []
     for claimed, own in product(spans, spans):
-        arms = [
-            rule_on_arm(claimed, _seen(own), arm) for arm in ("", "left", "robot_right", "left and right")
-        ]
-        lines.append(
-            [claimed["object"], own["object"], [[fit.verdict, fit.reason, fit.seen] for fit in arms]]
-        )
         for around in ([], [PICK], [PLACE, CLOSE], [UNSURE], [{**CLOSE, "hand": "left arm"}, PICK]):
-            near = [SeenNeighbour(slots=text, observation=_seen(text)) for text in around]  # type: ignore[arg-type]
-            swapped = [SeenNeighbour(slots=own, observation=_seen(text)) for text in around]
-            span = rule_on_span(claimed, _seen(own), near, is_same_value)
-            order = [rule_on_order(claimed, _seen(own), each, is_same_value) for each in (near, swapped)]
-            fits = [[fit.verdict, fit.reason, fit.seen, fit.margin] for fit in (span, *order)]
-            lines.append([[claimed, own, around], fits])
+            near = [_seen(text) for text in around]
+            fit = rule_on_span(claimed, _seen(own), near, is_same_value)
+            lines.append([[claimed, own, around], [fit.verdict, fit.reason, fit.seen, fit.margin]])
     _record("segment-fit", lines)
-
-
-def test_votes_come_to_one_ruling() -> None:
-    lines: list[Any] = []
-    for count in (1, 2, 3):
-        for verdicts in combinations_with_replacement(list(Verdict), count):
-            votes = [
-                Ruling(
-                    criterion="OBJECT", verdict=verdict, source="choice", slot="object", claimed="mug", judge=f"j{n}",
-                    observed="cup" if n % 2 else "", evidence=(float(count - n), 0.5), margin=0.9 - n / 10,
-                )
-                for n, verdict in enumerate(verdicts)
-            ]  # fmt: skip
-            ruling = combine_votes(votes, "panel of some")
-            said = [ruling.verdict, ruling.observed, ruling.evidence, ruling.reason, round(ruling.margin, 3)]
-            lines.append([*said, ruling.judge, ruling.source, len(ruling.votes), split_criteria([ruling])])
-    _record("votes", lines)
 
 
 OBSERVED_REPLIES: Mapping[str, str] = {
@@ -225,7 +189,13 @@ def test_observations_are_read_or_refused() -> None:
             continue
         visible = [slot for slot in SLOTS if read.parts[slot].is_visible]
         lines.append(
-            [name, read.to_json(), visible, read.shows_something, read_observation(read.to_json()) == read]
+            [
+                name,
+                read.to_json(),
+                visible,
+                bool(read.visible_values),
+                read_observation(read.to_json()) == read,
+            ]
         )
     full = _seen(PICK).to_json()
     changes: list[Any] = [

@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Options
-from annotators.grade import GradeAnnotator
-from annotators.grade.additions import DatasetWords, find_unknown_words
 from ares.annotation import Column, Producer
 from ares.episode import Json
 from ares.errors import ModelError
+from ares.review import Answer, give_answer, withdraw_answer
 from ares.rubric import CONTROL, describe_tripwire, shipped_verbs
 from ares.settings import Price
 from ares.workspace import Workspace
+from ares_annotators.base import Options
+from ares_annotators.grade import GradeAnnotator
+from ares_annotators.grade.additions import DatasetWords, find_unknown_words
 from tests.annotators.judge_replies import DRAWER, judge, kind_of, observation, prompt_of
 from tests.annotators.runs import annotate
 from tests.annotators.samples import choice, make_annotation
@@ -228,7 +229,7 @@ def test_a_judge_that_cannot_be_called_is_tested_by_the_next_run(
     _write_captions(ws, 1)
     with monkeypatch.context() as patched:
         patched.setattr(
-            "annotators.grade.control_grading.grade_texts",
+            "ares_annotators.grade.control_grading.grade_texts",
             lambda grader, texts: [ModelError("server is down", "500")] * len(texts),
         )
         (first,) = annotate(ws.stores, ["grade"], remote, quiet=True, limit=3)
@@ -249,7 +250,7 @@ def test_a_battery_whose_process_was_killed_is_put_by_another_after_an_hour(
     ws.stores.annotations.claim_document("judge_batteries", key, {"time": time.time()})
     annotate(ws.stores, ["grade"], remote, quiet=True, limit=3)
     assert controls_in() == ([], [])
-    monkeypatch.setattr("annotators.grade.control_schedule._LEASE_SECONDS", 0)
+    monkeypatch.setattr("ares_annotators.grade.control_schedule._LEASE_SECONDS", 0)
     annotate(ws.stores, ["grade"], remote, quiet=True)
     assert controls_in()[0]
 
@@ -263,6 +264,34 @@ def test_what_a_refuted_judge_says_does_not_count(ws: Workspace, remote: Options
     assert describe_tripwire(document).startswith("REFUTED on ")  # type: ignore[arg-type]
     assert ("acceptable", None, True) in _grades(ws)
     assert ws.stores.tables.episodes.count("acceptable IS NOT NULL OR grade_refuted IS NULL") == 0
+
+
+def test_a_grade_by_another_outcome_than_people_say_now_is_hidden_and_made_again(
+    ws: Workspace, remote: Options, model_server: Any, without_controls: None
+) -> None:
+    model_server.replies(judge())
+    _write_captions(ws, 1, SHOWN)
+    table = ws.stores.tables.episodes
+    (episode_id,) = [item.episode_id for item in table.read("success AND caption LIKE '%drawer'", limit=1)]
+    about: dict[str, Any] = {
+        "question": "success",
+        "subject_id": episode_id,
+        "subject_kind": "episode",
+        "person": "Ada",
+    }
+    shown = f"episode_id = '{episode_id}' AND grade"
+    failure = give_answer(ws.stores, Answer(**about, verdict="failure"))
+    annotate(ws.stores, ["grade"], remote, quiet=True)
+    assert table.count(f"{shown} = 'not_acceptable'") == 1
+    # Nothing was asked of a caption that the outcome had refused.
+    for change in (
+        lambda: withdraw_answer(ws.stores, failure.annotation_id, "Ada"),
+        lambda: give_answer(ws.stores, Answer(**about, verdict="success")),
+    ):
+        change()
+        hidden = table.count("grade IS NULL")
+        (again,) = annotate(ws.stores, ["grade"], remote, quiet=True)
+        assert again.kept == hidden and table.count(f"{shown} = 'acceptable'") == 1
 
 
 def test_what_a_judge_saw_last_night_is_no_unknown_word_tonight(

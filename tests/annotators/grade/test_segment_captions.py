@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Options
-from annotators.grade import load_rubric
 from ares.annotation import Column, Producer, make_segment_id
 from ares.episode import Json
-from ares.review import add_ruling
-from ares.rubric import CONTROL, Verdict
+from ares.review import Answer, give_answer
+from ares.rubric import CONTROL
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
+from ares_annotators.base import Options
 from tests.annotators.caption_replies import typed_caption
 from tests.annotators.judge_replies import OBSERVES, judge, kind_of, observation, prompt_of
 from tests.annotators.runs import annotate, estimate_cost
@@ -121,7 +120,7 @@ def test_true_captions_cost_an_observation_each(
     assert (report.planned, report.kept, report.failed) == (3, 3, 0)
     rows = _grades(ws)
     assert [row["grade"] for row in rows] == ["acceptable"] * 3
-    assert [row["grade_seg"] for row in rows] == [row["grade_order"] for row in rows] == ["MET"] * 3
+    assert [row["grade_seg"] for row in rows] == ["MET"] * 3
     assert "grade_outcome" not in rows[0]
     assert all(row["grade_margin"] > 0 for row in rows), "no criterion about the span is a guess"
     kinds = Counter(prompt_of(request).splitlines()[0] for request in model_server.requests[1:])
@@ -143,9 +142,13 @@ def test_a_person_rules_on_a_segment_and_on_an_episode(
     whole = make_annotation(producer, episode, {"text": "tidy up", "caption": "tidy up"})
     ws.stores.annotations.append([whole])
     first = ws.stores.annotations.find_annotations([episode.episode_id], ["segment_caption"])[0]
-    for caption, name in ((whole, "caption"), (first, "segment")):
-        add_ruling(ws.stores, caption, load_rubric(name), "VERB", Verdict.UNMET, person="Ada", reason="no")
-    ws.sync()
+    for caption in (whole, first):
+        about: dict[str, Any] = {
+            "question": "acceptable",
+            "subject_id": caption.annotation_id,
+            "subject_kind": "annotation",
+        }
+        give_answer(ws.stores, Answer(**about, verdict="unmet", person="Ada", reason="no"))
     assert [row["grade"] for row in ws.stores.tables.segments.read("grade IS NOT NULL").to_pylist()] == [
         "not_acceptable", "not_acceptable", "acceptable", "acceptable",
     ]  # fmt: skip
@@ -158,11 +161,9 @@ def test_the_caption_of_a_neighbour_is_refused_by_code(
     _caption_segments(ws, PICK, CLOSE, PLACE, arms=("left",) * 3)
     annotate(ws.stores, ["grade"], remote, quiet=True)
     first, second, third = _grades(ws)
-    assert (first["grade"], first["grade_seg"], first["grade_arm"]) == ("acceptable", "MET", "MET")
-    assert (second["grade"], second["grade_seg"], second["grade_order"]) == (
-        "not_acceptable", "UNMET", "UNMET",
-    )  # fmt: skip
-    assert (second["grade_arm"], third["grade"], third["grade_seg"]) == ("UNMET", "not_acceptable", "UNMET")
+    assert (first["grade"], first["grade_seg"]) == ("acceptable", "MET")
+    assert (second["grade"], second["grade_seg"]) == ("not_acceptable", "UNMET")
+    assert (third["grade"], third["grade_seg"]) == ("not_acceptable", "UNMET")
     assert "choice" not in {kind_of(request) for request in model_server.requests}
     assert second["grade_verb"] == "UNSURE", "what a caption of a neighbour says is not asked any more"
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Result, Work
-from annotators.grade.additions import may_be_order, stem_word
 from ares.annotation import Annotation
 from ares.episode import Episode
+from ares_annotators.base import Result, Work
+from ares_annotators.grade.additions import may_be_order, stem_word
 from tests.annotators.grade.conftest import rulings_of, value_of
 from tests.annotators.judge_replies import DRAWER, data_of, entries_of, judge, kind_of, observation, prompt_of
 from tests.annotators.samples import choice
@@ -149,7 +149,7 @@ def common_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """A dataset whose captions have said these words before."""
     said = ("red green large", "door drawer", "left right hand two three in the box")
     known = frozenset(stem_word(word) for text in said for word in text.split())
-    monkeypatch.setattr("annotators.grade.additions.DatasetWords.known_words", lambda *_: known)
+    monkeypatch.setattr("ares_annotators.grade.additions.DatasetWords.known_words", lambda *_: known)
 
 
 def _contested(model_server: Any) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from annotators.models.server.concurrency import TIMEOUT_SECONDS, ServerConcurrency
+from ares_annotators.models.server.concurrency import TIMEOUT_SECONDS, ServerConcurrency
 from benchmarks.model_server import Profile
 
 _REFUSAL_SECONDS = 0.005
@@ -80,7 +80,7 @@ class Simulation:
         self._waiting = self._in_flight = self._most_in_flight = self._refused = 0
         self._used, self._capacity, self._counted_at = 0.0, 0.0, 0.0
         # The monotonic clock of the module alone.
-        monkeypatch.setattr("annotators.models.server.concurrency.time", self)
+        monkeypatch.setattr("ares_annotators.models.server.concurrency.time", self)
         self._limit: Any = ServerConcurrency()
         monkeypatch.setattr(self._limit, "_changed", _Condition())
 

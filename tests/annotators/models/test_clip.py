@@ -10,9 +10,10 @@ import cv2
 import numpy as np
 import pytest
 
-from annotators.models import load_clip
-from annotators.models.clip import ClipEncoder, make_pixel_preprocessor
 from ares.errors import ModelError
+from ares_annotators.models import load_clip
+from ares_annotators.models.clip import ClipEncoder
+from ares_annotators.models.clip_pixels import make_pixel_preprocessor
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from annotators.models.server.concurrency import MOST_CALLS, TIMEOUT_SECONDS, ServerConcurrency
-from annotators.models.server.connection import ServerConnection
+from ares_annotators.models.server.concurrency import MOST_CALLS, TIMEOUT_SECONDS, ServerConcurrency
+from ares_annotators.models.server.connection import ServerConnection
 from benchmarks.model_server import PROFILES, Profile
 from tests.annotators.models.simulated_server import SimulatedRun, Simulation
 
@@ -59,7 +59,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The seconds that the limit reads."""
     now = SimpleNamespace(seconds=1000.0)
     clock = SimpleNamespace(monotonic=lambda: now.seconds)
-    monkeypatch.setattr("annotators.models.server.concurrency.time", clock)
+    monkeypatch.setattr("ares_annotators.models.server.concurrency.time", clock)
     return now
 
 

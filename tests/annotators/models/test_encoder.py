@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from annotators.base import Options
-from annotators.models import load_vision_tower
 from ares.errors import ModelError
 from ares.settings import Settings
 from ares.workspace import Workspace
+from ares_annotators.base import Options
+from ares_annotators.models import load_vision_tower
 from tests.annotators.models.tiny_towers import WITH_TEXTS, WITHOUT_TEXTS, save_tower
 from tests.annotators.runs import annotate
 
@@ -66,7 +66,7 @@ def test_episodes_are_embedded_by_a_model_of_images_alone(tower_folder: Towers, 
 def test_half_precision_that_has_no_number_is_computed_again() -> None:
     import torch
 
-    from annotators.models.clip import encode_batches
+    from ares_annotators.models.clip import encode_batches
 
     calls: list[int] = []
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotators.models import load_clip, open_text_encoder
 from ares.errors import ModelError
+from ares_annotators.models import load_clip, open_text_encoder
 from tests.thinning import some_by_day
 
 _TEXTS = [

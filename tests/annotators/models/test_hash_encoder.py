@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from annotators.models import load_hash_encoder
-from annotators.models.doubles import HashEncoder
 from ares.errors import ModelError
+from ares_annotators.models import load_hash_encoder
+from ares_annotators.models.doubles import HashEncoder
 
 
 def test_texts_that_share_words_are_similar() -> None:

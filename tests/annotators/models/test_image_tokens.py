@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from annotators.models import count_image_tokens, estimate_image_tokens
+from ares_annotators.models import count_image_tokens, estimate_image_tokens
 
 # An image's tokens by its height and width.
 Count = Callable[[int, int], int]

@@ -1,4 +1,4 @@
-"""`ares models` describes models by their files and names alone, and asks servers only with --check."""
+"""`ares models` describes models by their files and names alone."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 
-from annotators.models import compare_models, describe_models, shared_language_model
-from annotators.models.inventory import check_server_has_model
-from annotators.models.model_families import ModelRelation, find_family
 from ares.errors import RequestError
 from ares.settings import Settings
-from tests.annotators.conftest import ModelServer
+from ares_annotators.models import describe_models, shared_language_model
+from ares_annotators.models.model_families import find_family
 from tests.workspaces import CommandResult
 
 DEFAULTS = Settings()
@@ -24,21 +22,13 @@ DEFAULTS = Settings()
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every connection fails the test; a test that needs a server undoes it."""
+    """Every connection fails the test."""
 
     def refuse(*arguments: Any, **options: Any) -> Any:
         raise AssertionError(f"a connection to {arguments}")
 
     monkeypatch.setattr("socket.create_connection", refuse)
     monkeypatch.setattr("socket.socket.connect", refuse)
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, model_server: ModelServer) -> str:
-    """A model server that has the model "served"; its URL."""
-    monkeypatch.undo()
-    model_server.models = ("served",)
-    return model_server.url
 
 
 def put_in_hub_cache(cache: Path, hub_id: str, shapes: dict[str, list[int]], **config: Any) -> Path:
@@ -83,26 +73,10 @@ def test_a_family_is_known_by_the_name(name: str, family: str, language_model: s
     assert find_family(name) == (family, language_model)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "kinship"),
-    [
-        ("OpenGVLab/InternVL3-8B-hf", "Qwen/Qwen2.5-VL-7B-Instruct", ModelRelation("same", "qwen2.5")),
-        ("OpenGVLab/InternVL3-8B-hf", "Qwen/Qwen3-VL-4B-Instruct", ModelRelation("lineage", "qwen")),
-        ("OpenGVLab/InternVL3-9B", "Qwen/Qwen2.5-VL-7B-Instruct", ModelRelation("")),
-        ("mine-1", "mine-2", ModelRelation("")),
-    ],
-)
-def test_two_models_share_what_they_were_trained_from(
-    first: str, second: str, kinship: ModelRelation
-) -> None:
-    assert compare_models([first], [second]) == compare_models([second], [first]) == kinship
-
-
 def test_a_file_of_the_user_comes_before_the_table(tmp_path: Path) -> None:
     file = tmp_path / "families.yaml"
     file.write_text('families: [{pattern: "our-", family: ours, language_model: qwen3}]')
     assert find_family("lab/our-vlm", str(file)) == ("ours", "qwen3")
-    assert compare_models(["lab/our-vlm"], ["Qwen/Qwen3-VL-4B-Instruct"], str(file)).closeness == "same"
     assert find_family("google/gemma-4-E4B-it", str(file)).language_model == "gemma4"
     settings = Settings(judge_model="openai:our-vlm@http://127.0.0.1:9/v1", model_families=str(file))
     assert describe_models(settings)[2].language_model == "qwen3"
@@ -163,24 +137,3 @@ def test_the_command_prints_a_table_and_a_document(
     assert (printed.status, printed.json["shared_language_model"]) == (1, "qwen")
     states = [model["state"] for model in printed.json["models"]]
     assert states == ["missing", "to be fetched", "to be fetched"]
-
-
-@pytest.mark.parametrize(
-    ("name", "answer"), [("served", "the server has it"), ("other", "the server has served")]
-)
-def test_a_server_is_asked_for_its_models(server: str, name: str, answer: str) -> None:
-    settings = Settings(caption_model=f"openai:{name}@{server}", embed_model="hash:64", judge_model="stub:x")
-    assert describe_models(settings)[1].check == ""
-    assert [model.check for model in describe_models(settings, check=True)] == ["", answer, ""]
-
-
-def test_a_server_that_is_down_is_said(server: str) -> None:
-    settings = Settings(
-        caption_model="openai:m@http://127.0.0.1:9/v1", embed_model="hash:64", judge_model="stub:x"
-    )
-    assert "cannot be reached" in describe_models(settings, check=True)[1].check
-
-
-def test_an_address_that_cannot_be_read_is_said() -> None:
-    answer = check_server_has_model("m", "http://localhost:x/v1", "")
-    assert answer == "the server cannot be reached: Port could not be cast to integer value as 'x'"

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotators.models import VlmFailure, VlmReply, VlmRequest
-from annotators.models.reply_cache import CachedVlm, ReplyCache, hash_model_request
-from annotators.models.server.connection import ServerConnection
-from annotators.models.server.vlm import OpenAiVlm
 from ares.errors import ModelError
 from ares.settings import Price, Settings
 from ares.store import open_stores
 from ares.workspace import open_workspace
+from ares_annotators.models import VlmFailure, VlmReply, VlmRequest
+from ares_annotators.models.reply_cache import CachedVlm, ReplyCache, hash_model_request
+from ares_annotators.models.server.connection import ServerConnection
+from ares_annotators.models.server.vlm import OpenAiVlm
 from tests.annotators.scripted_vlm import StubVlm
 
 IMAGE = np.zeros((8, 8, 3), np.uint8)

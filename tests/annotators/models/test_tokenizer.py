@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from annotators.models.clip import read_tokenizer_parts
-from annotators.models.text_tower import TextTokenizer
+from ares_annotators.models.text_tokenizer import TextTokenizer
+from ares_annotators.models.text_tower_parts import read_tokenizer_parts
 
 _PIECES = [
     "open", "the", "drawer", "'s", "'S", "don't", " ", "  ", "\t", "\n", "<start_of_text>", "<END_OF_TEXT>",

@@ -23,15 +23,13 @@ def write_episodes(folder: Path, states: Sequence[NDArray[np.float64]]) -> Path:
     return folder
 
 
-def motion_rows(
-    workspace: Path, folder: Path, spec: Path | None = None, **options: Any
-) -> list[dict[str, Any]]:
+def motion_rows(workspace: Path, folder: Path, spec: Path | None = None) -> list[dict[str, Any]]:
     """The columns of `motion` of every episode, in the order of the episodes' keys."""
-    from annotators.motion.columns import COLUMNS
+    from ares_annotators.motion.columns import COLUMNS
 
     ws = ares.open(workspace / "ws", create=True)
     ws.ingest(folder, rate_hz=RATE_HZ, spec=spec or "", quiet=True)
-    ws.annotate("motion", options={"motion": options} if options else {})
+    ws.annotate("motion")
     names = ["key", *(column.name for column in COLUMNS)]
     rows = ws.stores.tables.episodes.read_columns(names, "").to_pylist()
     return sorted(rows, key=lambda row: str(row["key"]))

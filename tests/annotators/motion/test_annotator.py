@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from annotators.base import Options, Result, Work
-from annotators.motion import MotionAnnotator
-from annotators.motion.annotator import measure_motion
-from annotators.motion.columns import COLUMNS
 from ares.episode import Episode, Signal, Trajectory
 from ares.workspace import Workspace
+from ares_annotators.base import Options, Result, Work
+from ares_annotators.motion import MotionAnnotator
+from ares_annotators.motion.columns import COLUMNS
+from ares_annotators.motion.measures import measure_motion
 
 SECONDS = np.linspace(0.0, 2.0, 401)
 

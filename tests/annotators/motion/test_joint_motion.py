@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from annotators.motion.annotator import measure_motion
-from annotators.motion.curves import compute_movement_jerk, compute_spectral_arc_lengths, resample
 from ares.episode import Signal, Trajectory
+from ares_annotators.motion.measures import measure_motion
+from ares_annotators.motion.periods import resample
+from ares_annotators.motion.smoothness import compute_movement_jerk, compute_spectral_arc_lengths
 
 ARM = tuple(f"{side}_joint_{number}" for side in ("left", "right") for number in range(3))
 

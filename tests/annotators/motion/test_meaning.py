@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ares.contract import DatasetKey, StoredContracts, read_contracts
+from ares.episode import Json
+from ares.workspace import Workspace
 from tests.annotators.motion.motion_workspace import motion_rows, write_episodes
 
 EPISODES, STEPS = 5, 200
@@ -82,3 +85,15 @@ def test_commanded_positions_are_measured_where_there_is_no_state(tmp_path: Path
     assert [row["joint_path_length"] for row in rows["absolute"]] == pytest.approx(lengths, rel=0.05)
     assert all(row["joint_path_length"] is None for row in rows["velocity"])
     assert any("there is no state" in gap for gap in rows["velocity"][0]["motion_gaps"])
+
+
+def test_a_contract_with_the_kinematics_of_an_earlier_version_is_read(ws: Workspace) -> None:
+    key = DatasetKey("npz", "arm", "")
+    document: Json = {
+        "contracts": [],
+        "stated": {},
+        "kinematics": {"chains": [], "joints": {}},
+        "spec_hash": "1f",
+    }
+    ws.stores.annotations.put_documents("contracts", {key.document_key: document})
+    assert read_contracts(ws.stores.annotations, key) == StoredContracts(stated={}, spec_hash="1f")

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Options
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
+from ares_annotators.base import Options
 from tests.annotators.caption_replies import typed_caption
 from tests.annotators.conftest import ModelServer
 from tests.annotators.judge_replies import judge, observation

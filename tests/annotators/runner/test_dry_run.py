@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Options
-from annotators.runner.quote import RenewedQuote
-from app.demo.run import GRADE_OPTIONS
 from ares.annotation import Cost
 from ares.jobs import AnnotateEstimate, EpisodeSelection, Report
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
+from ares_annotators.base import Options
+from ares_annotators.runner.quote import RenewedQuote
+from ares_app.demo.run import GRADE_OPTIONS
 from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
 from tests.workspaces import CommandResult
@@ -54,8 +54,8 @@ def annotated(monkeypatch: pytest.MonkeyPatch, captioned: Workspace) -> Workspac
         raise AssertionError(f"{arguments}")
 
     for name in (
-        "annotators.models.load_huggingface",
-        "annotators.models.clip.load_clip",
+        "ares_annotators.models.load_huggingface",
+        "ares_annotators.models.clip.load_clip",
         "socket.socket.connect",
         "socket.getaddrinfo",
     ):
@@ -157,7 +157,7 @@ def test_images_cost_what_the_family_makes_of_their_size(ws: Workspace) -> None:
 @pytest.mark.nightly
 def test_a_reason_without_a_retry_is_refused(ws: Workspace, run_ares: Callable[..., CommandResult]) -> None:
     command = ("annotate", "motion", "--dry-run", "-w", ws.path)
-    refused = run_ares(*command, "--reason", "time")
+    refused = run_ares(*command, "--options", "{reason: time}")
     assert refused.status == 2 and "give --retry-failed too" in refused.err
     assert run_ares(*command, "--retry-failed", "--json").json["planned"] == 0
 
@@ -192,7 +192,7 @@ def test_a_run_says_between_what_and_what_is_left_once_a_part_is_paid(
 ) -> None:
     """What is left is of the subjects that are open: of the others an earlier run has paid."""
     monkeypatch.setattr(
-        "annotators.runner.quote.estimate_tasks",
+        "ares_annotators.runner.quote.estimate_tasks",
         lambda stores, tasks, rest, price: [
             SimpleNamespace(cost=Cost(calls=5 * rest.limit, tokens_in=1_000, usd=0.5))
         ],

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotators.base import FrameVectors, Options, Result, Work, new_annotation
 from ares.annotation import Column, Cost, Producer
 from ares.errors import AresError, ModelError, PluginError
 from ares.jobs import FAILURES
 from ares.registry import annotators
 from ares.workspace import Workspace
+from ares_annotators.base import FrameVectors, Options, Result, Work, new_annotation
 from tests.annotators.runs import annotate, estimate_cost
 from tests.thinning import some_by_day
 
@@ -173,22 +173,6 @@ def test_the_wrong_number_of_results_costs_one_episode(ws: Workspace, enter: Cal
     assert document["failures"][0]["reason"] == "annotator 'faulty' returned a wrong number of results"
 
 
-def test_strict_stops_at_the_first_fault(ws: Workspace, enter: Callable[..., Producer]) -> None:
-    calls: list[str] = []
-
-    def make_process(producer: Producer) -> Any:
-        def process(works: Sequence[Work]) -> Any:
-            calls.extend(work.episode.episode_id for work in works)
-            raise ValueError("no such column")
-
-        return process
-
-    enter("faulty", make_process)
-    with pytest.raises(PluginError, match="annotator 'faulty' raised ValueError: no such column"):
-        run(ws, "faulty", strict=True)
-    assert len(calls) == 1
-
-
 def test_a_fault_in_the_choice_of_frames_costs_its_episode(
     ws: Workspace, enter: Callable[..., Producer]
 ) -> None:
@@ -229,8 +213,6 @@ def test_an_annotator_that_cannot_be_made_leaves_the_others(
     assert (other["annotator"], other["kept"]) == ("good", EPISODES)
     with pytest.raises(PluginError, match="annotator 'unmade' raised ZeroDivisionError"):
         run(ws, "unmade")
-    with pytest.raises(PluginError):
-        run(ws, "unmade", "good", strict=True)
 
 
 X = Producer(annotator="x", version="1")

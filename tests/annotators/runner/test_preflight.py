@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Options
-from annotators.models.server.vlm import ServedModel
 from ares.errors import ModelError, RequestError
 from ares.jobs import AnnotateReport
 from ares.settings import Price
 from ares.workspace import Workspace
+from ares_annotators.base import Options
+from ares_annotators.models.server.vlm import ServedModel
 from tests.annotators.judge_replies import judge
 from tests.annotators.runs import annotate
 
@@ -127,24 +127,13 @@ def test_a_judge_with_the_captioners_language_model_is_refused_before_a_call(
     assert not grade.warnings, "the source says of every episode how it ended"
 
 
-def test_a_judge_on_another_release_of_the_language_model_is_a_warning(
-    ws: Workspace, remote: Options, model_server: Any
-) -> None:
-    model_server.replies(judge())
-    names = ("Qwen/Qwen3-VL-4B-Instruct", "OpenGVLab/InternVL3-8B-hf")
-    options = _captioner_and_judge(remote, model_server.url, *names)
-    _, grade = _annotate(ws, options, ["caption", "grade"], limit=1)
-    (warning,) = grade.warnings
-    assert "have language models of one family (qwen)" in warning.reason
-
-
 def test_an_alias_of_a_server_hides_no_language_model(
     ws: Workspace, remote: Options, model_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def describe(url: str, model: str, key: str) -> ServedModel:
         return ServedModel(software="vllm", root={"fast": "Qwen/Qwen2.5-VL-7B-Instruct"}.get(model, ""))
 
-    monkeypatch.setattr("annotators.models.server.vlm.describe_served_model", describe)
+    monkeypatch.setattr("ares_annotators.models.server.vlm.describe_served_model", describe)
     model_server.captions("close the drawer")
     options = _captioner_and_judge(remote, model_server.url, "fast", "OpenGVLab/InternVL3-8B-hf")
     with pytest.raises(RequestError, match="must not have the captioner's language model"):

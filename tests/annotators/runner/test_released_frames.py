@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotators.base import Frames, Options
-from annotators.models import ReadableImages
 from ares.errors import MediaError
 from ares.settings import Settings
 from ares.workspace import Workspace
+from ares_annotators.base import Frames, Options
+from ares_annotators.models import ReadableImages
 from tests.annotators.caption_replies import typed_caption
 from tests.annotators.judge_replies import judge, kind_of
 from tests.annotators.runs import annotate

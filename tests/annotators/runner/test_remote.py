@@ -20,8 +20,6 @@ import numpy as np
 import pytest
 from pydantic import Field
 
-from annotators.base import Annotator, Options, Result, Work, new_annotation
-from annotators.options import AnnotatorOptions, takes_options
 from ares import registry
 from ares.annotation import Cost, Producer
 from ares.episode import Json
@@ -30,6 +28,8 @@ from ares.jobs import Engine
 from ares.settings import Settings
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
+from ares_annotators.base import Annotator, Options, Result, Work, new_annotation
+from ares_annotators.options import AnnotatorOptions, takes_options
 from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 

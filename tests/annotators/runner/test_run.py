@@ -10,8 +10,6 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from annotators.base import FrameVectors, Options, Result, Work, new_annotation
-from annotators.models.doubles import HashEncoder
 from ares import registry
 from ares.annotation import Annotation, Column, Cost, Producer
 from ares.episode import Json, MediaRef
@@ -21,6 +19,8 @@ from ares.search import encoding as spaces
 from ares.settings import Price, settings_from_environment
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
+from ares_annotators.base import FrameVectors, Options, Result, Work, new_annotation
+from ares_annotators.models.doubles import HashEncoder
 from tests.annotators.runs import annotate, estimate_cost
 
 SETTINGS = settings_from_environment({})
@@ -143,24 +143,10 @@ def test_a_failure_is_counted_with_its_reason_and_tried_again(ws: Workspace) -> 
     assert list(ws.stores.annotations.find_documents(FAILURES)) == []
 
 
-def test_strict_stops_at_the_first_failure_and_keeps_what_was_made(ws: Workspace) -> None:
-    calls: list[str] = []
-
-    def answer(work: Work) -> Result | AresError:
-        calls.append(work.subject.id)
-        return ModelError("no", "") if len(calls) == 5 else annotate_mark(work)
-
-    enter("mark", producer=MARK, process=batched(answer))
-    with pytest.raises(ModelError):
-        run(ws, "mark", strict=True)
-    assert len(calls) == 5
-    assert ws.stores.annotations.count_episodes().get("mark", 0) <= 4
-
-
 def test_a_dead_server_is_given_up_but_every_episode_is_counted(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("annotators.runner.annotator_run._MAX_REPEATED_FAILURES", 3)
+    monkeypatch.setattr("ares_annotators.runner.annotator_run._MAX_REPEATED_FAILURES", 3)
     calls: list[str] = []
 
     def answer(work: Work) -> Result | AresError:
@@ -182,7 +168,7 @@ def test_a_dead_server_is_given_up_but_every_episode_is_counted(
 def test_a_server_that_fails_in_changing_ways_is_given_up(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("annotators.runner.annotator_run._MAX_REPEATED_FAILURES", 4)
+    monkeypatch.setattr("ares_annotators.runner.annotator_run._MAX_REPEATED_FAILURES", 4)
     numbers = count()
 
     def answer(work: Work) -> Result | AresError:
@@ -211,8 +197,6 @@ def test_annotators_that_have_their_model_work(ws: Workspace) -> None:
     absent, mark, asked = run(ws, "absent", "mark", "asked")
     with pytest.raises(ModelError, match="not on this machine"):
         run(ws, "absent")
-    with pytest.raises(ModelError, match="not on this machine"):
-        run(ws, "absent", "mark", strict=True)
     assert counts(mark) == (12, 12, 0, 0)
     assert counts(absent) == counts(asked) == (12, 0, 0, 0) and absent["open"] == asked["open"] == 12
     assert (absent["ended_by"], asked["ended_by"]) == ("model", "server")
@@ -308,8 +292,8 @@ def test_new_captions_are_found_by_meaning_without_embedding_again(
     run(ws, "writer")
     assert ws.stores.tables.texts("eight").state().rows == text_count + 1
     broken[0] = True
-    spaces.load_encoder_model.cache_clear()
-    request.addfinalizer(spaces.load_encoder_model.cache_clear)
+    spaces._load_cached.cache_clear()
+    request.addfinalizer(spaces._load_cached.cache_clear)
     enter_captions("writer2", "it stands")
     annotate(ws.stores, ["writer2"], Options(settings=ws.settings))
     assert "new texts cannot be found by meaning in eight: the model is gone" in capsys.readouterr().err

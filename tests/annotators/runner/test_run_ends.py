@@ -14,6 +14,7 @@ from urllib.request import Request
 
 import pytest
 
+import ares
 from ares.errors import ModelError
 from tests.workspaces import CommandResult, copy_workspace
 
@@ -66,9 +67,9 @@ def test_a_server_that_fails_every_request(
     monkeypatch: pytest.MonkeyPatch,
     run_ares: RunAres,
 ) -> None:
-    monkeypatch.setattr("annotators.runner.annotator_run._MAX_REPEATED_FAILURES", 3)
+    monkeypatch.setattr("ares_annotators.runner.annotator_run._MAX_REPEATED_FAILURES", 3)
     # One call at a time: those in flight when a server is given up have failed, too.
-    monkeypatch.setattr("annotators.caption.annotator.call_limit", lambda vlm: lambda: 1)
+    monkeypatch.setattr("ares_annotators.caption.annotator.call_limit", lambda vlm: lambda: 1)
     if answers_at_first:
         model_server.captions("push the drawer closed")
     for code in (500, 502, 500):
@@ -117,7 +118,7 @@ def test_a_hub_that_hangs_is_asked_once(
         with socket.create_connection(("127.0.0.1", port), timeout) as connection:
             connection.recv(1)
 
-    monkeypatch.setattr("annotators.models.model_info._PROBE_SECONDS", 0.2)
+    monkeypatch.setattr("ares_annotators.models.model_info._PROBE_SECONDS", 0.2)
     monkeypatch.setattr("ares.io.model_hub.urlopen", probe)
     result = run_ares("annotate", "embed", "caption", "--limit", "1", "-w", workspace, "--json")
     assert result.status == 2
@@ -131,8 +132,21 @@ def test_a_hub_that_hangs_is_asked_once(
 def test_a_model_in_a_folder_needs_no_hub(
     silent_hub: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from annotators.models.huggingface.vlm import LocalModelOptions, load_huggingface
+    from ares_annotators.models.huggingface.vlm import LocalModelOptions, load_huggingface
 
-    monkeypatch.setattr("annotators.models.model_info.ask_hub", lambda _: pytest.fail("the hub was asked"))
+    monkeypatch.setattr(
+        "ares_annotators.models.model_info.ask_hub", lambda _: pytest.fail("the hub was asked")
+    )
     with pytest.raises(ModelError, match="cannot be loaded"):
         load_huggingface(str(tmp_path), "cpu", 10, LocalModelOptions())
+
+
+def test_an_annotator_without_episodes_leaves_its_columns(tmp_path: Path, run_ares: RunAres) -> None:
+    """The first night may be empty: its filters must not be refused for a column that is there the night after."""
+    workspace = str(tmp_path / "w")
+    with ares.open(workspace, create=True):
+        pass
+    assert run_ares("annotate", "motion", "-w", workspace).status == 0
+    shown = run_ares("search", "--where", "coalesce(idle_share, 0) < 0.9", "-w", workspace)
+    assert (shown.status, "no column" in shown.err) == (0, False)
+    assert run_ares("doctor", "-w", workspace).status == 0

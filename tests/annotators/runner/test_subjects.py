@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from annotators.base import CameraSeconds, Options, Result, Subject, Work, new_annotation
 from ares import media, registry
 from ares.annotation import Column, Producer
 from ares.errors import AresError, MediaError, RequestError
 from ares.settings import settings_from_environment
 from ares.store import pin_producers, segment_id
 from ares.workspace import Workspace, open_workspace
+from ares_annotators.base import CameraSeconds, Options, Result, Subject, Work, new_annotation
 from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
 from tests.workspaces import copy_workspace

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import permutations, product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from annotators.base import Options
-from annotators.segment.annotator import COLUMNS, UNMATCHED_TEXT
-from annotators.segment.spans import Boundary, SegmentSpan, join_boundaries, match_texts
 from ares.annotation import Annotation, Producer
 from ares.jobs import AnnotateReport
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.base import SourceOptions
+from ares_annotators.base import Options
+from ares_annotators.segment.annotator import COLUMNS
+from ares_annotators.segment.spans import Boundary, join_boundaries
+from ares_ingest.base import SourceOptions
 from tests.annotators.runs import annotate
-from tests.annotators.samples import make_annotation, make_camera, make_episode
+from tests.annotators.samples import make_annotation
 from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})
@@ -94,24 +92,12 @@ def test_an_episode_is_cut_and_one_in_which_nothing_happens_is_one_span(ws: Work
     assert _segment(ws).already == 2
 
 
-def test_texts_of_the_source_are_linked_and_those_without_a_span_are_counted(ws: Workspace) -> None:
-    _say(ws, "moves", [("reach", 2.1, 5.0), ("wait", 0.0, 0.5), ("old", 5.0, 6.0)])
+def test_texts_of_the_source_stay_beside_the_segments(ws: Workspace) -> None:
+    _say(ws, "moves", [("reach", 2.1, 5.0), ("old", 5.0, 6.0)])
     _say(ws, "moves", [("", 5.0, 6.0)], revision=1)
-    _say(ws, "rests", [("nothing", 0.0, 10.0), ("a glance", 3.0, 3.0)])
-    report = _segment(ws)
-    matched = {
-        (own.value["matched"]["text"], round(own.start_seconds))  # type: ignore[index,call-overload]
-        for key in ("moves", "rests")
-        for own in _segments(ws, key)
-        if "matched" in own.value
-    }
-    assert matched == {("reach", 2), ("nothing", 0)}
+    assert not _segment(ws).warnings
     assert all(own.value["text"] == "" for own in _segments(ws, "moves"))
-    assert [(warning.reason, warning.count) for warning in report.warnings] == [(UNMATCHED_TEXT, 1)]
-    kept = ws.stores.annotations.find_annotations(
-        sorted(ws.stores.tables.episodes.ids()), names=["source_subtask"]
-    )
-    assert len(kept) == 6
+    assert ws.stores.tables.segments.count("annotator = 'source_subtask' AND text = 'reach'") == 1
 
 
 def test_the_surest_boundary_stays_where_several_are_too_near() -> None:
@@ -129,45 +115,3 @@ def test_the_surest_boundary_stays_where_several_are_too_near() -> None:
     ]
     assert [own.seconds for own in join_boundaries(boundaries, 6.0)] == [1.2, 1.6]
     assert join_boundaries([], 0.1) == ()
-
-
-START = Boundary(0.0, "start", 1.0)
-
-
-def _span(arm: str) -> SegmentSpan:
-    return SegmentSpan(start_seconds=0.0, stop_seconds=2.0, boundary=START, arm=arm)
-
-
-def _text(text: str, arm: str | None) -> Annotation:
-    value = {"text": text, "style": "subtask", **({} if arm is None else {"arm": arm})}
-    source = Producer(annotator="source_subtask", version="1")
-    return make_annotation(source, make_episode("e", [make_camera("front", 2.0, 20.0)]), value)
-
-
-@pytest.mark.parametrize("arms", list(permutations(("left", "right"))))
-@pytest.mark.parametrize(
-    ("left", "right"), [("left", "right"), ("left arm", "Right"), ("left_arm", "right hand")]
-)
-def test_texts_of_two_arms_with_the_same_times_are_linked_to_their_arms(
-    arms: tuple[str, str], left: str, right: str
-) -> None:
-    texts = [_text("hold", right), _text("cut", left)]
-    matched = match_texts([_span(arm) for arm in arms], texts)
-    linked = {arms[number]: link["text"] for number, link in matched.by_span.items()}
-    assert linked == {"left": "cut", "right": "hold"} and matched.num_unmatched == 0
-
-
-@pytest.mark.parametrize(("of_span", "of_text"), list(product(("", "left"), (None, "", "left"))))
-def test_an_arm_that_one_of_them_does_not_name_may_be_any(of_span: str, of_text: str | None) -> None:
-    assert match_texts([_span(of_span)], [_text("cut", of_text)]).by_span[0]["text"] == "cut"
-
-
-def test_a_text_of_another_arm_meets_no_span() -> None:
-    matched = match_texts([_span("left")], [_text("hold", "right")])
-    assert not matched.by_span and matched.num_unmatched == 1
-
-
-def test_of_two_spans_the_one_of_the_arm_wins_whatever_overlaps_more() -> None:
-    nearer, right = _span("left"), replace(_span("right"), stop_seconds=1.5)
-    (link,) = match_texts([nearer, right], [_text("hold", "right")]).by_span.items()
-    assert (link[0], link[1]["overlap"]) == (1, 0.75)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from annotators.base import Frames, PaidFailure, Work, make_episode_subject
-from annotators.models import VlmRequest
-from annotators.segment.model import CHANGES_OF_A_CALL, MOST_FRAMES, ModelTimeline, SpanFinder
 from ares.annotation import Cost
 from ares.errors import MediaError, ModelError
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
+from ares_annotators.base import Frames, PaidFailure, Work, make_episode_subject
+from ares_annotators.models import VlmRequest
+from ares_annotators.segment.model import CHANGES_OF_A_CALL, MOST_FRAMES, ModelTimeline, SpanFinder
 from tests.annotators.samples import make_camera, make_episode
 from tests.annotators.scripted_vlm import StubVlm
 from tests.generators.span_server import (
@@ -36,7 +36,7 @@ from tests.workspaces import copy_workspace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from annotators.base import CameraSeconds
+    from ares_annotators.base import CameraSeconds
 
 _MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
 _SECONDS, _RATE_HZ, _EPISODES = 34.0, 5.0, 10

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from annotators.motion import infer_meaning_by_names
-from annotators.segment import SHORTEST_SECONDS, find_signal_boundaries
 from ares.episode import Signal, Trajectory
+from ares_annotators.motion import infer_meaning_by_names
+from ares_annotators.segment import SHORTEST_SECONDS, find_signal_boundaries
 
 NAMES = ("x", "y", "z", "gripper")
 Found = dict[str, list[tuple[str, float]]]

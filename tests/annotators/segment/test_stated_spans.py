@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotators.base import Options
 from ares.errors import AresError, RequestError
 from ares.input import OUTSIDE
 from ares.jobs import AnnotateReport
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.base import SourceOptions
+from ares_annotators.base import Options
+from ares_ingest.base import SourceOptions
 from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 from tests.workspaces import CommandResult, copy_workspace

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from annotators.segment.model import plan_windows
-from annotators.segment.timeline import (
+from ares_annotators.segment.model import plan_windows
+from ares_annotators.segment.timeline import (
     ModelArm,
     ModelBoundary,
     Window,

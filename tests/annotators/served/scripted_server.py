@@ -91,6 +91,11 @@ TEXTS: dict[str, str | None] = {
     "half a character": "open the \ud800 drawer",
     "long lists": CHOICE.replace("[1]", "[" + ", ".join(["1"] * 5_000) + "]"),
 }
+# Lies about typed fields: replies of the form asked for but for one thing, and one in which a fact is wrong.
+FIELDS = b"Answer questions about one robot recording."
+LIES = ("misspelt", "field missing", "other language", "cut in the middle", "wrong")
+# Tokens of an image of at most 256 pixels at a server of Qwen, and characters that are one token.
+_IMAGE_TOKENS, _CHARACTERS_PER_TOKEN = 66, 3.5
 FINISHES = {"cut at the limit": "length", "content filter": "content_filter"}
 USAGES: dict[str, Any] = {"no usage": None, "negative usage": -5, "usage of words": "many"}
 BROKEN = ("dropped", "dropped in the middle", "slow", "huge")
@@ -171,10 +176,10 @@ class ScriptedServer:
         whole_lines = self._log.read_text().rpartition("\n")[0].splitlines() if self._log.exists() else []
         return [LoggedCall(**json.loads(line)) for line in whole_lines]
 
-    def wait_for(self, number: int) -> None:
-        """Wait until so many calls have ended."""
+    def wait_for(self, number: int, client: subprocess.Popen[str]) -> None:
+        """Wait until so many calls have ended, or their client: a killed run may have left it little to ask."""
         deadline = time.monotonic() + 300
-        while len(self.calls()) < number:
+        while len(self.calls()) < number and client.poll() is None:
             assert time.monotonic() < deadline, f"{len(self.calls())} of {number} calls"
             time.sleep(0.002)
 
@@ -223,6 +228,8 @@ class _Script:
         shared = [reply for words, reply in SHARED_REPLIES.items() if words in body]
         if shared:
             text = json.dumps({str(number): shared[0] for number in range(1, len(entries) + 1)})
+        if FIELDS in body:
+            text, tokens = _answer_fields(body, kind)
         ended_at = None
         try:
             reported, stays_open = await _send(kind, tokens, text, writer)
@@ -243,6 +250,40 @@ class _Script:
         fields = {field: getattr(call, field) for field in call.__slots__}
         self._log.write(json.dumps(fields) + "\n")
         return stays_open
+
+
+def _answer_fields(body: bytes, kind: str) -> tuple[str, tuple[int, int]]:
+    """Answers to all fields of the schema of a request, with one lie of this kind, and the tokens of both."""
+    request = json.loads(body)
+    properties = request["response_format"]["json_schema"]["schema"]["properties"]
+    answers = {name: {**_true_answer(form), "confidence": 90} for name, form in properties.items()}
+    first = next(iter(answers))
+    if len(answers) > 1:  # a field that is asked alone gets its answer
+        if kind == "misspelt":
+            answers[first]["value"] = "blakc"
+        elif kind == "field missing":
+            del answers[first]
+        elif kind == "other language":
+            answers |= {"background": {"value": "白い壁と棚", "frames": [1], "confidence": 90}}
+    if kind == "wrong" and "enum" in properties[first]["properties"]["value"]:
+        answers[first]["value"] = properties[first]["properties"]["value"]["enum"][-2]
+    text = json.dumps(answers, ensure_ascii=False)
+    if kind == "cut in the middle" and len(answers) > 3:
+        text = text[: round(0.8 * len(text))]
+    parts = request["messages"][-1]["content"]
+    words = sum(len(part.get("text", "")) for part in parts)
+    images = sum(part["type"] == "image_url" for part in parts)
+    tokens_in = round(words / _CHARACTERS_PER_TOKEN) + _IMAGE_TOKENS * images
+    return text, (tokens_in, round(len(text) / _CHARACTERS_PER_TOKEN))
+
+
+def _true_answer(form: dict[str, Any]) -> dict[str, Any]:
+    value = form["properties"]["value"]
+    if "enum" in value:
+        return {"value": value["enum"][0], "frames": [1]}
+    value = value["anyOf"][0]
+    kinds = {"boolean": True, "integer": 2, "number": 0.5, "string": "a white wall", "array": ["Red cup"]}
+    return {"value": kinds[value["type"]], "frames": [1, 2]}
 
 
 def _entries_of(body: bytes) -> list[str]:
@@ -277,7 +318,8 @@ async def _send(
         message = {"role": "assistant", "content": TEXTS.get(kind, text), "refusal": None}
         if kind == "refusal":
             message |= {"content": None, "refusal": "I would rather not"}
-        choice = {"index": 0, "message": message, "finish_reason": FINISHES.get(kind, "stop")}
+        finish = "length" if kind == "cut in the middle" else FINISHES.get(kind, "stop")
+        choice = {"index": 0, "message": message, "finish_reason": finish}
         model = "another-model" if kind == "other model" else ""
         _write(writer, json.dumps({"model": model, "choices": [choice], "usage": usage}).encode())
         await writer.drain()

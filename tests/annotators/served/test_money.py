@@ -8,15 +8,15 @@ from functools import partial
 
 import pytest
 
-from annotators.base import Options
-from annotators.caption import fill_prompt
-from annotators.models.server.connection import ServerConnection
 from ares.annotation import Cost
 from ares.jobs import AnnotateReport
 from ares.rubric import shipped_verbs
 from ares.settings import Settings
 from ares.store import read_spending
 from ares.workspace import Workspace
+from ares_annotators.base import Options
+from ares_annotators.caption import fill_prompt
+from ares_annotators.models.server.connection import ServerConnection
 from tests.annotators.runs import annotate, estimate_cost
 from tests.annotators.served.conftest import PRICE
 from tests.annotators.served.scripted_server import (
@@ -48,7 +48,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_retries")]
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """For servers that are slow on purpose; a busy machine may let an ordinary call wait as long."""
     limited = partial(ServerConnection, timeout_seconds=3.0)
-    monkeypatch.setattr("annotators.models.server.connection.ServerConnection", limited)
+    monkeypatch.setattr("ares_annotators.models.server.connection.ServerConnection", limited)
 
 
 @pytest.fixture

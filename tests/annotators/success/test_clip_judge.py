@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotators.base import Options, Result, Work
-from annotators.models import NamedEncoder, load_named_encoder
-from annotators.success import SuccessAnnotator
 from ares.annotation import Annotation, Producer
 from ares.episode import Episode, Signal, Trajectory
 from ares.errors import MediaError, RequestError
 from ares.workspace import Workspace
+from ares_annotators.base import Options, Result, Work
+from ares_annotators.models import NamedEncoder, load_named_encoder
+from ares_annotators.success import SuccessAnnotator
 
 pytestmark = pytest.mark.usefixtures("remembered_vectors")
 
@@ -32,7 +32,9 @@ def encoder(reference_models: Path) -> NamedEncoder:
 
 @pytest.fixture(autouse=True)
 def load_once(encoder: NamedEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("annotators.models.load_encoder.load_named_encoder", lambda spec, device: encoder)
+    monkeypatch.setattr(
+        "ares_annotators.models.load_encoder.load_named_encoder", lambda spec, device: encoder
+    )
 
 
 @pytest.fixture()

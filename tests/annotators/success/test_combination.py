@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from annotators.success.annotator import COLUMNS
-from annotators.success.clip_judge import compute_value_order_correlation
-from annotators.success.combination import load_success_combination, remove_caption_evidence
 from ares.annotation import Annotation, Producer
 from ares.errors import RequestError
+from ares_annotators.success.annotator import COLUMNS
+from ares_annotators.success.clip_judge import compute_value_order_correlation
+from ares_annotators.success.combination import load_success_combination
+from ares_annotators.success.stored_outcomes import remove_caption_evidence
 from tests.annotators.samples import make_annotation, make_camera, make_episode
 
 OWN = "{id: own, version: 1.0.0, parts: {outcome_text: {weight: 2.0}}, failure_below: 0.3, success_from: 0.7}"

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Options, PaidFailure, Result, Work
-from annotators.success import SuccessAnnotator
-from annotators.success.model_judge import ModelOutcomeJudge
 from ares.episode import Episode
 from ares.errors import RequestError
-from ares.settings import Price, Settings
+from ares.settings import Price
 from ares.workspace import Workspace
+from ares_annotators.base import Options, PaidFailure, Result, Work
+from ares_annotators.success import SuccessAnnotator
+from ares_annotators.success.model_judge import ModelOutcomeJudge
 from tests.annotators.samples import choice
 from tests.annotators.scripted_vlm import StubVlm
 
@@ -193,7 +193,7 @@ def test_progress_is_put_back_into_the_order_of_time(
 
 def test_what_a_model_cannot_do_is_said_before_a_call(ws: Workspace, episodes: dict[str, Episode]) -> None:
     vlm = StubVlm(lambda request: vote("success"))
-    judge = ModelOutcomeJudge(vlm, ws.stores, "", 3, Settings(), remote=False)
+    judge = ModelOutcomeJudge(vlm, ws.stores, "", 3)
     with pytest.raises(RequestError, match="no samples"):
         judge.preflight()
     assert not vlm.history
@@ -203,7 +203,7 @@ def test_what_a_model_cannot_do_is_said_before_a_call(ws: Workspace, episodes: d
 def test_the_estimate_counts_every_question(
     options: Options, ws: Workspace, model_server: Any, episodes: dict[str, Episode]
 ) -> None:
-    from annotators.base import make_episode_subject
+    from ares_annotators.base import make_episode_subject
 
     priced = replace(
         options, settings=replace(options.settings, price=Price(usd_per_mtok_in=1, usd_per_mtok_out=10))

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from annotators.base import Options, Result, Work
-from annotators.valuation import ValuationAnnotator, fit_mutual_information
-from annotators.valuation.mutual_information import compute_local_information
 from ares.episode import Episode, Signal, Trajectory
 from ares.workspace import Workspace
+from ares_annotators.base import Options, Result, Work
+from ares_annotators.valuation import ValuationAnnotator, fit_mutual_information
+from ares_annotators.valuation.mutual_information import compute_local_information
 
 RATE_HZ = 10.0
 STATE, ACTION = ("x", "y", "z"), ("dx", "dy", "dz")

@@ -1,36 +1,37 @@
-"""Flags of `ares annotate` come from the options that installed annotators declare, guests' too."""
+"""Options of annotators: a flag for each that many use, and the file of --options for all, guests' too."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
+import yaml
 from pydantic import Field
 
-from annotators.base import Annotator, Options
-from annotators.options import AnnotatorOptions, takes_options
-from app.cli.main import build_parser
 from ares.annotation import Producer
 from ares.registry import annotators
 from ares.store import Stores
 from ares.workspace import Workspace
+from ares_annotators.base import Annotator, Options
+from ares_annotators.options import AnnotatorOptions, takes_options
 from tests.app.cli.conftest import Refused
 from tests.workspaces import CommandResult
 
+Run = Callable[..., CommandResult]
+
 
 class GuestOptions(AnnotatorOptions):
-    """Options of a guest; the command has a flag `--where` of its own."""
+    """Options of a guest."""
 
     frame_count: int = Field(default=3, description="frames to describe, 100% of them at most")
-    where: str = Field(default="", description="where to look")
     camera: str = Field(default="", description="camera to describe")
 
 
 @pytest.fixture
 def guest() -> Iterator[list[GuestOptions]]:
-    """Registers the annotators "guest" and "visitor"; holds the options that their factory got."""
+    """Registers the annotator "guest"; holds the options that its factory got."""
     received: list[GuestOptions] = []
 
     @takes_options(GuestOptions)
@@ -38,42 +39,16 @@ def guest() -> Iterator[list[GuestOptions]]:
         received.append(options.parse(GuestOptions))
         return SimpleNamespace(producer=Producer(annotator="guest", version="1"), process=lambda works: [])
 
-    for name in ("guest", "visitor"):
-        annotators.add(name, factory)
+    annotators.add("guest", factory)
     yield received
-    for name in ("guest", "visitor"):
-        annotators.remove(name)
-
-
-def parse(line: str) -> dict[str, Any]:
-    """Values of annotators' options in a command line."""
-    values: dict[str, Any] = build_parser("annotate").parse_args(["annotate", *line.split()]).option_values
-    return values
-
-
-@pytest.mark.parametrize(
-    ("line", "values"),
-    [
-        ("caption", {}),
-        ("caption --layout tiles --camera wrist", {"layout": "tiles", "camera": "wrist"}),
-        ("caption --layout=sheets", {"layout": "sheets"}),
-        ("grade --rubric mine.yaml", {"rubric": "mine.yaml"}),
-        (
-            "caption grade --caption.layout tiles --grade.rubric mine.yaml",
-            {"caption.layout": "tiles", "grade.rubric": "mine.yaml"},
-        ),
-        ("caption --layout tiles --layout sheets", {"layout": "sheets"}),
-    ],
-)
-def test_flags_of_our_annotators(line: str, values: dict[str, str]) -> None:
-    assert parse(line) == values
+    annotators.remove("guest")
 
 
 def test_an_option_reaches_the_annotations(
-    video_ws: Workspace, run_ares: Callable[..., CommandResult], monkeypatch: pytest.MonkeyPatch
+    video_ws: Workspace, run_ares: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARES_CAPTION_MODEL", "stub:close the drawer")
-    options = ("--layout", "tiles", "--camera", "front", "--limit", "1")
+    options = ("--layout", "tiles", "--options", "{annotators: {caption: {camera: front}}}", "--limit", "1")
     assert run_ares("annotate", "caption", *options, "-w", video_ws.path).status == 0
     ids = sorted(video_ws.stores.tables.episodes.ids())
     (caption,) = video_ws.stores.annotations.find_annotations(ids, ["caption"])
@@ -82,57 +57,57 @@ def test_an_option_reaches_the_annotations(
     assert caption.camera == settings["camera"] == "front"
 
 
-def test_a_guest_gets_its_flags_and_takes_none_of_the_command(
-    video_ws: Workspace, guest: list[GuestOptions], run_ares: Callable[..., CommandResult]
+def test_the_written_file_says_what_each_option_is_for_and_changes_nothing_until_it_is_edited(
+    video_ws: Workspace, guest: list[GuestOptions], run_ares: Run, tmp_path: Path
 ) -> None:
-    line = "annotate guest motion --frame-count 5 --guest.where left --camera top --guest.camera wrist"
-    assert run_ares(*line.split(), "--dry-run", "-w", video_ws.path).status == 0
-    assert guest == [GuestOptions(frame_count=5, where="left", camera="wrist")]
-    args = build_parser("annotate").parse_args(
-        ["annotate", "guest", "--where", "success", "--visitor.where", "left"]
-    )
-    assert (args.where, args.option_values) == ("success", {"visitor.where": "left"})
-
-
-def test_help_groups_the_flags_by_annotator(
-    guest: list[GuestOptions], run_ares: Callable[..., CommandResult], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    text = run_ares("annotate", "--help").out
-    sections = {block.splitlines()[0]: block for block in text.split("\n\n")}
-    assert "camera of caption, embed, grade, guest, segment, success and visitor" in text
-    assert "--rubric RUBRIC, --grade.rubric RUBRIC" in sections["options of grade:"]
-    assert "last frame of one camera) (default: auto)" in sections["options of caption:"]
-    guest_section = sections["options of guest:"]
-    assert "frames to describe, 100% of them at most (default: 3)" in guest_section
-    assert "  --guest.where WHERE" in guest_section
-    assert "--urdf URDF, --motion.urdf URDF" in sections["options of motion:"]
+    file, run = tmp_path / "options.yaml", ("annotate", "guest", "motion", "--dry-run", "-w", video_ws.path)
+    assert run_ares("annotate", "guest", "caption", "motion", "--write-options", file).status == 0
+    text = file.read_text()
+    assert "# frames to describe, 100% of them at most\n    #frame_count: 3\n" in text
+    assert '\n    #layout: "auto"\n' in text
+    assert run_ares("annotate", "guest", "--write-options", file).status == 2, "it exists"
+    assert run_ares(*run, "--options", file).status == 0
+    assert guest.pop() == GuestOptions()
+    file.write_text(text.replace("#frame_count: 3", "frame_count: 5").replace('#camera: ""', "camera: top"))
+    written = yaml.safe_load(file.read_text())["annotators"]
+    assert written["caption"] == {"camera": "top"}, "options of an annotator that does not run here"
+    assert run_ares(*run, "--options", file).status == 0
+    assert guest.pop() == GuestOptions(frame_count=5, camera="top")
+    assert run_ares(*run, "--options", file, "--camera", "wrist").status == 0
+    assert guest.pop() == GuestOptions(frame_count=5, camera="wrist"), "a flag decides"
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("words", "message"),
     [
-        ("motion --layout tiles", "no option 'layout': motion has urdf, end_effector, base_link"),
-        ("guest --guest.frame-count many", "wrong value of option 'guest.frame_count': 'many'; Input should"),
-        ("caption --layout collage", "wrong value of option 'caption.layout': 'collage'; Input should be"),
+        (["motion", "--layout", "tiles"], "no option 'layout': motion has no options"),
+        (["caption", "--layout", "collage"], "wrong value of option 'caption.layout': 'collage'; Input"),
+        (
+            ["guest", "--options", "{annotators: {gest: {}}}"],
+            "unknown key 'gest': {annotators: {gest: {}}}: did",
+        ),
+        (["guest", "--options", "{annotators: {guest: {frames: 3}}}"], "unknown key 'frames'"),
+        (["motion", "--options", "{annotators: {motion: {urdf: a}}}"], "motion: there are: none"),
+        (["guest", "--options", "{annotators: {guest: 3}}"], "wrong form"),
+        (["guest", "--options", "{annotators: {guest: {frame_count: many}}}"], "'guest.frame_count': 'many'"),
+        (["guest", "--options", "{per_worker: 3}"], "wrong per_worker"),
+        (["guest", "--options", "nowhere.yaml"], "the options file cannot be read"),
     ],
 )
 def test_a_wrong_option_is_one_line(
-    video_ws: Workspace, guest: list[GuestOptions], refused: Refused, line: str, message: str
+    video_ws: Workspace, guest: list[GuestOptions], refused: Refused, words: list[str], message: str
 ) -> None:
-    said = refused("annotate", *line.split(), "-w", video_ws.path)
-    assert said.startswith(f"ares annotate: {message}")
+    line = refused("annotate", *words, "-w", video_ws.path)
+    assert line.startswith("ares annotate: ") and message in line
+    assert not guest
 
 
-def test_an_annotator_that_cannot_be_imported_leaves_the_others_their_flags(
-    monkeypatch: pytest.MonkeyPatch,
+def test_an_annotator_that_cannot_be_imported_leaves_the_help_to_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    load = annotators.get
+    from ares_app.cli.main import main
 
-    def fail_for_embed(name: str) -> Any:
-        if name == "embed":
-            raise OSError("libcuda.so is missing")
-        return load(name)
-
-    monkeypatch.setattr(annotators, "get", fail_for_embed)
-    assert parse("caption --caption.camera wrist") == {"caption.camera": "wrist"}
+    monkeypatch.setattr(annotators, "get", lambda name: pytest.fail("the help imports no annotator"))
+    with pytest.raises(SystemExit):
+        main(["annotate", "--help"])
+    assert "--layout" in capsys.readouterr().out

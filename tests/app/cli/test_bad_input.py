@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import ares
-from annotators.runner import annotate
-from ares.curation.lock_files import parse_lock, read_lock_document
+from ares.curation.lock_files import SetLock, read_lock
 from ares.errors import RequestError, SourceError
 from ares.jobs import AnnotateRequest
 from ares.rubric import read_verbs
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.spec import read_spec
+from ares_annotators.runner import annotate
+from ares_ingest.spec import read_spec
 from tests.app.cli.conftest import Refused
 from tests.thinning import some_by_day
 from tests.workspaces import CommandResult
@@ -78,8 +78,8 @@ def test_a_video_of_zero_bytes_and_a_metadata_line_that_is_not_json(
     [
         (
             ("annotate", "captoin"),
-            "no annotator 'captoin': did you mean 'caption'? there are: caption, embed, grade, map, motion, "
-            "segment, success",
+            "no annotator 'captoin': did you mean 'caption'? there are: attributes, caption, embed, grade, "
+            "map, motion, segment, success",
         ),
         (
             ("ingest", ".", "--format", "rdls"),
@@ -87,7 +87,7 @@ def test_a_video_of_zero_bytes_and_a_metadata_line_that_is_not_json(
         ),
         (
             ("export", "all", "out", "--format", "zarr"),
-            "no exporter 'zarr': there are: jsonl, lerobot, lerobot-v2.1, parquet, rlds",
+            "no exporter 'zarr': there are: jsonl, lerobot, lerobot-lance, lerobot-v2.1, parquet, rlds",
         ),
         (("search", "x", "--where", "succes = true"), "the columns are"),
         (("search", "x", "--where", "success = "), "the filter cannot be read"),
@@ -101,7 +101,6 @@ def test_a_video_of_zero_bytes_and_a_metadata_line_that_is_not_json(
             ("set", "create", "x", "--min-precision", "0.9", "--dedupe"),
             "leave out --min-precision, or the rules",
         ),
-        (("set", "create", "x", "--refuted"), "give min_precision"),
         (("set", "create", "x", "--min-precision", "2"), "a share of 2 cannot be shown"),
         (("set", "show", "nope"), "no set 'nope'"),
         (("export", "nope", "out", "--format", "lerobot"), "no set 'nope'"),
@@ -114,13 +113,11 @@ def test_a_video_of_zero_bytes_and_a_metadata_line_that_is_not_json(
         ),
         (("annotate", "caption", "--model", "nonsense"), "nonsense"),
         (("annotate", "caption", "--budget", "1"), "ARES_PRICE"),
-        (("annotate", "motion", "--per-worker", "memory_gb=nan"), "memory_gb"),
+        (("annotate", "motion", "--options", "{per_worker: {memory_gb: .nan}}"), "memory_gb"),
         (("annotate", "motion", "--workers", "0"), "--workers"),
         (("annotate", "motion", "--limit=1e3"), "is not a number of episodes"),
-        (("annotate", "success", "--votes", "-1"), "votes"),
-        (("app", "--query-seconds", "nan"), "--query-seconds"),
+        (("annotate", "success", "--options", "{annotators: {success: {votes: -1}}}"), "votes"),
         (("check", ".", "--audit-seed", "9" * 5_000), "--audit-seed"),
-        (("rubric", "attack", "--seed", "-1"), "--seed"),
         (("search", "x", "--min-score", "inf"), "--min-score"),
         (("search", "x", "--limit=99999999999999999999"), "is not a number of episodes"),
         (("export", "s", "d", "--format", "lerobot", "--fps", "-inf"), "--fps"),
@@ -146,7 +143,9 @@ def test_a_strange_yaml_file_is_refused(
     with pytest.raises(SourceError, match="dataset spec is not YAML"):
         read_spec(file)
     assert "options file" in refused("ingest", tmp_path, "--options", file, *own)
-    combination = ("annotate", "success", "--dry-run", "--model", "stub:yes", "--combination", file)
+    assert "options file" in refused("annotate", "motion", "--options", file, *own)
+    options = ("--options", f"{{annotators: {{success: {{combination: {file}}}}}}}")
+    combination = ("annotate", "success", "--dry-run", "--model", "stub:yes", *options)
     assert "combination" in refused(*combination, *own)
     monkeypatch.setenv("ARES_MODEL_FAMILIES", str(file))
     assert "families" in refused("models")
@@ -163,8 +162,7 @@ def test_nested_json_is_refused(refused: Refused, tmp_path: Path) -> None:
     lock = tmp_path / "set.lock"
     lock.write_text(BRACKETS)
     with pytest.raises(RequestError, match="the lock file cannot be read"):
-        parse_lock(read_lock_document(lock), lock)
-    assert "baseline" in refused("check", tmp_path, "--baseline", lock)
+        read_lock(lock, SetLock)
     ares.open(tmp_path / "ws", create=True).close()
     (tmp_path / "ws" / "workspace.json").write_text(BRACKETS)
     assert "workspace.json" in refused("status", "-w", tmp_path / "ws")
@@ -188,20 +186,13 @@ def test_a_budget_that_is_no_number_is_refused_from_python_too(
 @pytest.mark.parametrize(
     "command",
     [
-        f"export all {URL} --format lerobot",
-        f"export all {URL} --format parquet",
-        f"export all d --write-plan {URL}",
-        f"set lock all {URL}.json",
+        "export all s3:/lab/out --format parquet",
         "set create new --where true --dedupe --reasons gs://lab/x.csv",
-        f"set rebuild card.json --sources . --export {URL}",
-        f"check SAMPLES --write-baseline {URL}",
-        f"check SAMPLES --fix {URL}",
+        f"fix SAMPLES {URL}",
         f"ingest SAMPLES --dry-run --write-options hf://{URL}",
-        f"review export {URL}.csv",
-        f"app --export-dir {URL}",
     ],
 )
-def test_nothing_is_written_to_a_url_or_to_a_folder_that_is_called_like_one(
+def test_files_of_options_go_to_no_url_and_nothing_to_a_folder_that_is_called_like_one(
     command: str,
     workspace: Workspace,
     demo_samples: Path,
@@ -212,23 +203,23 @@ def test_nothing_is_written_to_a_url_or_to_a_folder_that_is_called_like_one(
     monkeypatch.chdir(tmp_path)
     words = command.replace("SAMPLES", str(demo_samples / "rlds")).split()
     own = [] if words[0] == "check" else ["-w", workspace.path]
-    assert "nothing is written to a URL yet" in refused(*words, *own)
+    assert "this is written to a local path" in refused(*words, *own)
     assert not list(tmp_path.iterdir())
 
 
-def test_python_writes_to_no_url_either(
+def test_a_path_of_python_that_lost_a_slash_is_refused(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     stored = workspace.sets["all"]
-    for url in (URL, Path(URL)):
-        for attempt in (
-            lambda url=url: workspace.export(stored, url),
-            lambda url=url: stored.write_lock(url),
-            lambda url=url: workspace.review.export_file(url),
-        ):
-            with pytest.raises(RequestError, match="nothing is written to a URL yet"):
-                attempt()
+    url = Path(URL)
+    for attempt in (
+        lambda: workspace.export(stored, url),
+        lambda: stored.write_lock(url),
+        lambda: workspace.review.export_file(url.with_suffix(".csv")),
+    ):
+        with pytest.raises(RequestError, match="this is written to a local path"):
+            attempt()
     assert not list(tmp_path.iterdir())
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import ares
-from app.cli.main import COMMANDS
+from ares_app.cli.main import COMMANDS
 from tests.thinning import some_by_day
 from tests.workspaces import CommandResult
 
@@ -38,7 +38,7 @@ PATTERNS = (
     ("search", "--like={}"),
     ("search", "--image={}"),
     ("show", "--", "{}"),
-    ("set", "create", "s", "--ids={}"),
+    ("set", "create", "s", "./{}"),
     ("set", "create", "--where", "false", "--", "{}"),
     ("set", "show", "--", "{}"),
     ("set", "diff", "--", "{}", "{}"),
@@ -178,7 +178,7 @@ ENVIRONMENTS: dict[str, dict[str, str | None]] = {
 # Runs two commands, and says with which status each has ended.
 TWO_COMMANDS = """
 import sys
-from app.cli.main import main
+from ares_app.cli.main import main
 for command in (["status"], ["search", "drawer"]):
     status = main([*command, "-w", sys.argv[1]])
     print("status", status, file=sys.stderr, flush=True)
@@ -212,7 +212,7 @@ _REFUSALS = product(("status -w nowhere",), ("2>/dev/full", "2>&-"))
 def test_an_output_that_cannot_be_written_is_no_traceback(
     command: str, redirection: str, workspace: str
 ) -> None:
-    line = f"{sys.executable} -m app.cli.main {command.replace('W', workspace)} {redirection}"
+    line = f"{sys.executable} -m ares_app.cli.main {command.replace('W', workspace)} {redirection}"
     process = subprocess.run(
         ["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, timeout=300, check=False
     )
@@ -223,7 +223,7 @@ def test_an_output_that_cannot_be_written_is_no_traceback(
 
 @pytest.mark.slow
 def test_an_argument_that_is_no_text_is_named(workspace: str) -> None:
-    words = [sys.executable, "-m", "app.cli.main", "search", "-w", workspace]
+    words = [sys.executable, "-m", "ares_app.cli.main", "search", "-w", workspace]
     command = [*map(os.fsencode, words), b"caf\xe9"]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     assert process.returncode == 2

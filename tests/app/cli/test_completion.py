@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ares
-from app.cli.main import main
+from ares_app.cli.main import main
 from tests.thinning import some_by_day
 
 pytestmark = pytest.mark.slow

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from app.cli.main import main
-from app.dashboard import cached_reads
-from app.dashboard.results import read_page, read_shown_filter
-from app.dashboard.view_state import ColumnFilter, ViewState, view_from_params, view_to_params
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from ares_app.cli.main import main
+from ares_app.dashboard import cached_reads
+from ares_app.dashboard.results import read_page, read_shown_filter
+from ares_app.dashboard.view_state import ColumnFilter, ViewState, view_from_params, view_to_params
 from tests.ares.curation.test_composition import draw_course, make_record
 
 
@@ -88,6 +88,8 @@ def test_no_column_is_printed_twice(
     assert main([*action, "--columns", names, "--output", "csv", "-w", str(copied.path)]) == 0
     fields = capsys.readouterr().out.splitlines()[0].split(",")
     assert len(set(fields)) == len(fields)
+    if action == ["search"]:
+        assert fields == ["episode_id", "key", "split", "dataset", "instruction", "num_steps"]
 
 
 @pytest.mark.parametrize("text", ["", "push"])

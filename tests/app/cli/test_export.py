@@ -110,7 +110,7 @@ def test_an_exporter_of_another_package_gets_the_whole_request(
         return _export_much(request, reader, progress)
 
     exporters.add("plain", export_plain)
-    options = ("--task", "caption", "--fps", "5", "--retime", "hold", "--strict")
+    options = ("--task", "caption", "--fps", "5", "--options", "{retime: hold, strict: true}")
     assert export(tmp_path / "out", "--format", "plain", *options).status == 0
     expected = ExportRequest(
         set=Sets(workspace.stores.annotations)[graded_set.label],
@@ -127,12 +127,14 @@ def test_an_exporter_of_another_package_gets_the_whole_request(
 def test_options_of_a_trim_and_of_weights_reach_the_export_and_are_said(
     workspace: Workspace, graded_set: CurationSet, export: Run, tmp_path: Path
 ) -> None:
-    two = ("--weights", "num_steps", "--weights", "acceptable", "--format", "parquet")
-    assert (
-        "weights are one column or one table: got num_steps, acceptable" in export(tmp_path / "x", *two).err
-    )
-    options = ("--format", "parquet", "--weights", "num_steps", "--trim-idle", "0", "-q")
-    said = export(tmp_path / "out", *options).out
+    file = tmp_path / "options.yaml"
+    assert export(tmp_path / "out", "--write-options", file).status == 0
+    assert "#trim_idle: null\n" in file.read_text() and "# cut still starts and ends" in file.read_text()
+    file.write_text("trim_idel: 0\n")
+    wrong = export(tmp_path / "out", "--format", "parquet", "--options", file)
+    assert wrong.status == 2 and "unknown key 'trim_idel'" in wrong.err and "mean 'trim_idle'" in wrong.err
+    file.write_text("weights: num_steps\ntrim_idle: 0\n")
+    said = export(tmp_path / "out", "--format", "parquet", "--options", file, "-q").out
     assert "sample_weight was added: num_steps: episodes 12" in said
     assert "steps were cut: starts and ends that stand still longer than 0 s: episodes " in said
     steps = pq.read_table(tmp_path / "out" / "steps.parquet")

@@ -1,4 +1,4 @@
-"""`ares check --fix`: a copy with corrected values, every change listed; the source stays, and so do the videos."""
+"""`ares fix`: a copy with corrected values, every change listed; the source stays, and so do the videos."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KILLED = """
 import os, signal, sys
 from ares.export.lerobot.writer import LeRobotWriter
 LeRobotWriter.finish = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
-from app.cli.main import main
+from ares_app.cli.main import main
 main(sys.argv[1:])
 """
 
@@ -135,7 +135,7 @@ def test_the_check_of_the_copy_no_longer_names_what_was_corrected(fixed: Fixed) 
 def test_a_dry_run_lists_the_same_changes_and_writes_nothing(
     fixed: Fixed, tmp_path: Path, run_ares: Run
 ) -> None:
-    done = run_ares("check", fixed.source, "--fix", tmp_path / "copy", "--dry-run", "--json")
+    done = run_ares("fix", fixed.source, tmp_path / "copy", "--dry-run", "--json")
     assert (done.status, done.json["changes"]) == (1, fixed.document["changes"])
     assert (done.json["written"], done.json["export"], done.json["after"]) == (False, None, None)
     assert not list(tmp_path.iterdir())
@@ -144,7 +144,7 @@ def test_a_dry_run_lists_the_same_changes_and_writes_nothing(
 def test_a_dataset_whose_faults_are_all_corrected_gives_status_0(tmp_path: Path, run_ares: Run) -> None:
     source = write_motions(tmp_path / "faulty", _motions(6))
     _set_state(source, 3, {(60, 1): np.nan})
-    done = run_ares("check", source, "--fix", tmp_path / "copy", "-q")
+    done = run_ares("fix", source, tmp_path / "copy", "-q")
     assert done.status == 0 and "1 change in 1 of 4 episodes" in done.out
     assert "its check names nothing new" in done.out and "not finite" in done.out
 
@@ -155,14 +155,12 @@ def test_what_cannot_be_done_is_refused_in_one_line(tmp_path: Path, refused: Ref
     for name, seed in (("a", 8), ("b", 9)):
         write_motions(tmp_path / "both" / name, _motions(seed))
     for message, arguments in {
-        "the folder of a corrected copy exists already": (source, "--fix", there),
-        "a corrected copy lies outside its source": (source, "--fix", source / "copy"),
-        "one dataset at a time is corrected": (tmp_path / "both", "--fix", new),
-        "--video does not go with --fix": (source, "--fix", new, "--video"),
-        "--write-baseline does not go with --fix": (source, "--fix", new, "--write-baseline", "x"),
-        "nothing": (source, "--fix", new, "--fix-format", "nothing"),
+        "the folder of a corrected copy exists already": (source, there),
+        "a corrected copy lies outside its source": (source, source / "copy"),
+        "one dataset at a time is corrected": (tmp_path / "both", new),
+        "nothing": (source, new, "--format", "nothing"),
     }.items():
-        assert message in refused("check", *arguments)
+        assert message in refused("fix", *arguments)
     assert not new.exists()
 
 
@@ -223,7 +221,7 @@ def test_a_killed_run_leaves_no_copy_that_looks_whole(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     source, copy = _faulty(tmp_path / "faulty"), tmp_path / "copy"
     before = _contents(source)
-    command = ["check", str(source), "--fix", str(copy), "-q"]
+    command = ["fix", str(source), str(copy), "-q"]
     killed = subprocess.run([sys.executable, "-c", _KILLED, *command], capture_output=True, timeout=300)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not copy.exists()

@@ -19,6 +19,7 @@ from tests.generators.hostile_files import (
     describe_log,
     make_good_files,
     make_hostile_file,
+    write_card,
 )
 from tests.workspaces import CommandResult, copy_workspace
 
@@ -58,25 +59,60 @@ def _states(run: Run) -> dict[tuple[str, str], tuple[bool, str]]:
     }
 
 
-def test_labels_of_others_are_kept_and_count_only_with_trust(good: GoodFiles, run: Run, ws: Path) -> None:
-    ingest = ("ingest", good.source, "--labels", good.labels)
-    origin = f"file {good.labels.name} sha256:{sha256(good.labels.read_bytes()).hexdigest()}"
+def _rebuild(good: GoodFiles) -> tuple[object, ...]:
+    return ("set", "rebuild", good.card, good.source.parent)
+
+
+def test_texts_that_rest_on_people_without_trust_are_asked_about(
+    good: GoodFiles, tmp_path: Path, run_ares: Run
+) -> None:
+    """Ada corrects the instruction of an episode, and nobody trusts her there: which text shall the set have?"""
+    with open_workspace(copy_workspace(good.made, tmp_path / "made")) as opened:
+        answer = Answer(
+            question="instruction", subject_id=good.answered, subject_kind="episode", verdict="unmet",
+            person="Ada", text="lift the cube",
+        )  # fmt: skip
+        opened.review.give(answer)
+        opened.sets["all"].write_lock(tmp_path / "later.json")
+    rebuild = ("set", "rebuild", tmp_path / "later.json", good.source.parent)
+    own = (*rebuild, "-w", tmp_path / "new", "--json")
+    asked = run_ares(*own)
+    (difference,) = asked.json["differences"]
+    assert (asked.status, asked.json["set"], difference["kind"]) == (1, "", "text")
+    assert difference["name"].startswith(good.answered) and "instruction ''" in difference["actual"]
+    assert "say which texts" in run_ares(*rebuild, "-w", tmp_path / "new").out
+    made = run_ares(*own, "--accept-texts")
+    assert (made.status, made.json["set"], made.json["uncounted"]) == (0, "all@1", {"Ada": 3, "Ben": 1})
+    trusted = run_ares(*own, "--trust-answers-of", "Ada")
+    assert (trusted.status, trusted.json["differences"]) == (0, [])
+
+
+def test_labels_of_others_are_kept_and_count_only_with_trust(
+    good: GoodFiles, tmp_path: Path, run_ares: Run
+) -> None:
+    ws = tmp_path / "new"
+
+    def run(*arguments: object) -> CommandResult:
+        return run_ares(*arguments, "-w", ws)
+
+    rebuild = _rebuild(good)
+    origin = f"card {good.card.name} sha256:{sha256(good.card.read_bytes()).hexdigest()}"
     uncounted = "4 answers from elsewhere not counted"
     said = f"{uncounted}: Ada 3, Ben 1; the same file with --trust-answers-of Ada"
-    assert said in run(*ingest).out
+    assert said in run(*rebuild).out
     assert _outcomes(ws) == []
     assert set(_states(run).values()) == {(False, origin)}
     assert uncounted in run("status").out
     shown = run("show", good.answered, "--json").json
     assert {row["origin"] for row in shown["uncounted_answers"]} == {origin}
     assert origin in run("show", good.answered, "--output", "table").out.replace("\n", " ")
-    done = run(*ingest, "--trust-answers-of", "Ada")
+    done = run(*rebuild, "--trust-answers-of", "Ada")
     assert done.status == 0 and "1 answer from elsewhere not counted: Ben 1" in done.out
     assert _outcomes(ws) == [None, None, True]
     counts = _states(run)
     assert counts["Ada", "success"] == (True, origin) and counts["Ben", "success"] == (False, origin)
     listed = run("undo", "--list").out
-    assert "let 3 answers of Ada in file" in listed and good.labels.name in listed
+    assert "let 3 answers of Ada in card" in listed and good.card.name in listed
     actions = run("undo", "--list", "--json").json
     number = next(action["number"] for action in actions if action["kind"] == "trust_answers")
     assert run("undo", number).status == 0
@@ -90,8 +126,8 @@ def test_labels_of_others_are_kept_and_count_only_with_trust(good: GoodFiles, ru
 @pytest.mark.slow
 def test_a_rebuild_says_which_answers_do_not_count(good: GoodFiles, tmp_path: Path, run_ares: Run) -> None:
     """With the option they do, and what people made of episodes is an action of the user here, which an undo takes."""
-    rebuild = ("set", "rebuild", good.card, "--sources", good.source.parent, "-w")
-    out = run_ares(*rebuild, tmp_path / "one").out
+    rebuild = (*_rebuild(good), "-w")
+    out = run_ares(*_rebuild(good), "-w", tmp_path / "one").out
     assert "4 answers from elsewhere not counted: Ada 3, Ben 1" in out and "--trust-answers-of Ben" in out
     trust = ("--trust-answers-of", "Ada", "--trust-answers-of", "Ben", "--json")
     assert run_ares(*rebuild, tmp_path / "two", *trust).json["uncounted"] == {}
@@ -114,12 +150,12 @@ def test_answers_given_here_say_so(good: GoodFiles) -> None:
         assert row.value["origin"] == "here"
 
 
-def test_a_name_that_the_file_does_not_have_stores_nothing(good: GoodFiles, run: Run, ws: Path) -> None:
-    before = describe_log(ws)
-    done = run("ingest", good.source, "--labels", good.labels, "--trust-answers-of", "Adda")
+def test_a_name_that_the_file_does_not_have_stores_nothing(
+    good: GoodFiles, tmp_path: Path, run_ares: Run
+) -> None:
+    done = run_ares(*_rebuild(good), "--trust-answers-of", "Adda", "-w", tmp_path / "new")
     assert done.status == 2 and "no answers of 'Adda': there are those of: Ada, Ben" in done.err
-    assert run("ingest", good.source, "--trust-answers-of", "Ada").status == 2
-    assert describe_log(ws) == before
+    assert describe_log(tmp_path / "new") == (0, {})
 
 
 def test_an_imported_answer_waits_for_trust_and_the_own_word_stays(
@@ -158,27 +194,24 @@ def test_an_imported_answer_waits_for_trust_and_the_own_word_stays(
     ],
 )
 def test_documents_that_no_card_may_carry_are_refused(
-    good: GoodFiles, refused: Refused, ws: Path, tmp_path: Path, line: dict[str, Any], reason: str
+    good: GoodFiles, refused: Refused, tmp_path: Path, line: dict[str, Any], reason: str
 ) -> None:
-    before = describe_log(ws)
-    path = tmp_path / "bad.labels.jsonl"
-    path.write_text(good.labels.read_text() + json.dumps(line) + "\n")
-    assert reason in refused("ingest", good.source, "--labels", path, "-w", ws)
-    assert describe_log(ws) == before
+    card = write_card(good.card, tmp_path, good.labels.read_text() + json.dumps(line) + "\n")
+    new = (good.source.parent, "-w", tmp_path / "new")
+    assert reason in refused("set", "rebuild", card, *new)
+    assert describe_log(tmp_path / "new") == (0, {})
 
 
-def test_a_model_that_speaks_for_people_is_refused(
-    good: GoodFiles, refused: Refused, ws: Path, tmp_path: Path
-) -> None:
+def test_a_model_that_speaks_for_people_is_refused(good: GoodFiles, refused: Refused, tmp_path: Path) -> None:
     """A producer that says it is code, and fills the columns of people or takes the name of a person."""
     lines = [json.loads(line) for line in good.labels.read_text().splitlines()]
-    path, before = tmp_path / "bad.labels.jsonl", describe_log(ws)
+    new = (good.source.parent, "-w", tmp_path / "new")
     for producer in [line["maker"] for line in lines if line.get("maker", {}).get("kind") == "person"]:
         producer["kind"] = "code"
-        path.write_text("\n".join(map(json.dumps, lines)))
-        assert "speaks for a person" in refused("ingest", good.source, "--labels", path, "-w", ws)
+        card = write_card(good.card, tmp_path, "\n".join(map(json.dumps, lines)))
+        assert "speaks for a person" in refused("set", "rebuild", card, *new)
         producer["kind"] = "person"
-    assert describe_log(ws) == before
+    assert describe_log(tmp_path / "new") == (0, {})
 
 
 def test_a_lock_with_a_path_for_a_name_makes_no_set(
@@ -186,7 +219,7 @@ def test_a_lock_with_a_path_for_a_name_makes_no_set(
 ) -> None:
     card = good.copy_to(tmp_path)
     card.write_text(json.dumps({**json.loads(card.read_text()), "name": "../../x"}))
-    line = refused("set", "rebuild", card, "--sources", good.source.parent, "-w", tmp_path / "new")
+    line = refused("set", "rebuild", card, good.source.parent, "-w", tmp_path / "new")
     assert "that cannot be the name of a set" in line
     assert describe_log(tmp_path / "new") == (0, {})
 
@@ -194,12 +227,9 @@ def test_a_lock_with_a_path_for_a_name_makes_no_set(
 def _give(run: Run, good: GoodFiles, bent: HostileFile, workspace: Path) -> CommandResult:
     """Give a bent file to the command that reads such files."""
     own = ("-w", workspace)
-    if bent.kind == "labels":
-        trust = ["--trust-answers-of", "Ada"] if "Ada" in bent.what else []
-        return run("ingest", good.source, "--labels", bent.path, *trust, *own)
     if bent.kind == "answers":
         return run("review", "import", bent.path, *own)
-    return run("set", "rebuild", bent.path, "--sources", good.source.parent, *own)
+    return run("set", "rebuild", bent.path, good.source.parent, *own)
 
 
 def _suite(start: int) -> list[pytest.MarkDecorator]:
@@ -220,8 +250,8 @@ def test_hostile_files_are_refused_or_counted_and_break_nothing(
         folder, workspace = tmp_path / str(seed), tmp_path / str(seed) / "ws"
         folder.mkdir()
         bent = make_hostile_file(good, folder, seed)
-        if bent.kind in ("labels", "answers"):
-            copy_workspace(good.made if bent.kind == "answers" else good.workspace, workspace)
+        if bent.kind == "answers":
+            copy_workspace(good.made, workspace)
         before = describe_log(workspace)
         done = _give(run_ares, good, bent, workspace)
         label = f"{seed} {bent.kind}, {bent.what}: exit {done.status}, {done.err[-400:]!r}"

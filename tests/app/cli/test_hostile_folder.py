@@ -12,8 +12,8 @@ import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
-from app.server.jobs import start_module_process
 from ares.settings import drop_current_folder_from_path, inherited_environment
+from ares_app.server.jobs import start_module_process
 
 ROOT = Path(__file__).resolve().parents[3]
 # What a script of pip has in its folder of programs.

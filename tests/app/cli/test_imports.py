@@ -14,7 +14,7 @@ from benchmarks.synthetic_lerobot import write_lerobot_dataset
 
 pytestmark = pytest.mark.slow
 _COMMAND = """
-from app.cli.main import main
+from ares_app.cli.main import main
 sys.argv[0] = "ares"
 try: status = main()
 except SystemExit as end: status = end.code
@@ -27,13 +27,14 @@ _PROGRAMS = {
     # A program keeps pyarrow from importing pandas; a library must not, so it does without such conversions.
     "a check in Python": (_CALL, "{source}", "pyarrow", {"pydantic", "av", *_SIGNALS}),
     "a check": (
-        _COMMAND, "check {source} --json", "pyarrow", {"lance", "av", "PIL", "ingest.check.video", *_SIGNALS}
+        _COMMAND, "check {source} --json", "pyarrow", {"lance", "av", "PIL", "ares_ingest.check.video", *_SIGNALS}
     ),
-    "an ingestion": (_COMMAND, "ingest -w {new} {source} -q", "lance", {"streamlit", "cv2", *_SIGNALS}),
+    "an ingestion": (_COMMAND, "ingest -w {new} {source} -q", "lance", {"streamlit", "cv2", *_SIGNALS} - {"duckdb"}),
     "status": (_COMMAND, "status -w {workspace}", "lance", {"lancedb", "duckdb", "torch", "streamlit"}),
     "help": (
         _COMMAND, "annotate --help", "argparse",
-        {"torch", "open_clip", "transformers", "numpy", "lancedb", "pyarrow"},
+        {"torch", "open_clip", "transformers", "numpy", "lancedb", "pyarrow", "pydantic", "yaml",
+         "ares_annotators.models"},
     ),
 }  # fmt: skip
 

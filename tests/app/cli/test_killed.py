@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from app.cli.main import main
+from ares_app.cli.main import main
 from tests.ingest.lerobot.test_language import every_frame, make_dataset, row
 from tests.thinning import some_by_day
 from tests.torture.workspaces import WorkspaceState, read_state
@@ -25,13 +25,13 @@ pytestmark = pytest.mark.slow
 # Wraps a function so that the process kills itself just before or after its Nth call; then runs the command line.
 KILLER = """
 import importlib, os, signal, sys
-import annotators.runner.writer, ares.jobs.pipeline, ingest.pipeline.run, ingest.pipeline.write
+import ares_annotators.runner.writer, ares.jobs.pipeline, ares_ingest.pipeline.run, ares_ingest.pipeline.write
 def shrink(module, name, value):
     assert hasattr(module, name)
     setattr(module, name, value)
 shrink(ares.jobs.pipeline, "_SINK_BATCH_SIZE", 3)
-shrink(annotators.runner.writer, "_ANNOTATIONS_PER_WRITE", 5)
-shrink(ingest.pipeline.write, "_EPISODES_PER_WRITE", 3)
+shrink(ares_annotators.runner.writer, "_ANNOTATIONS_PER_WRITE", 5)
+shrink(ares_ingest.pipeline.write, "_EPISODES_PER_WRITE", 3)
 module, name, after, calls_until_death = sys.argv[1], sys.argv[2], sys.argv[3] == "after", int(sys.argv[4])
 owner = importlib.import_module(module)
 *path, leaf = name.split(".")
@@ -47,7 +47,7 @@ def dying(*args, **kwargs):
         os.kill(os.getpid(), signal.SIGKILL)
     return result
 setattr(owner, leaf, dying)
-from app.cli.main import main
+from ares_app.cli.main import main
 sys.exit(main(sys.argv[5:]))
 """
 
@@ -70,12 +70,12 @@ EPISODES = "ares.store.lance.episodes"
 # The first of each by day, and the others by night, when `make torture` kills these commands anywhere too.
 INGEST_POINTS = [
     # Annotations whose values the rows have already.
-    ("ingest.pipeline.write", "CheckAnnotationLog.append", "after", 1),
+    ("ares_ingest.pipeline.write", "CheckAnnotationLog.append", "after", 1),
     (EPISODES, "EpisodeTable.write", "before", 2),
     ("ares.store.lance.trajectories", "TrajectoryTable.write", "after", 2),
     (EPISODES, "EpisodeTable.write", "after", 1),
     (EPISODES, "EpisodeTable.mark_duplicates", "before", 1),
-    ("ingest.pipeline.write", "skip_applied", "before", 1),
+    ("ares_ingest.pipeline.write", "skip_applied", "before", 1),
 ]
 
 
@@ -112,7 +112,7 @@ def kill_and_repeat(kill_point: tuple[str, str, str, int], folder: Path, *words:
     "kill_point",
     [
         # Segments without an episode; episodes whose segments are only in the log.
-        ("ingest.pipeline.write", "CheckAnnotationLog.append_segments", "after", 1),
+        ("ares_ingest.pipeline.write", "CheckAnnotationLog.append_segments", "after", 1),
         ("ares.store.lance.segments", "SegmentTable.upsert", "before", 1),
     ],
 )
@@ -136,7 +136,16 @@ def test_ingest_with_copies_of_media(demo_samples: Path, tmp_path: Path) -> None
 def test_a_job_beside_one_that_is_killed_ends_and_doctor_mends(demo_samples: Path, tmp_path: Path) -> None:
     path = str(tmp_path / "w")
     doomed = ("ingest", "-w", path, "--rate", "10", str(demo_samples / "rlds"))
-    other = [sys.executable, "-m", "app.cli.main", "ingest", "-w", path, str(demo_samples / "video"), "-q"]
+    other = [
+        sys.executable,
+        "-m",
+        "ares_app.cli.main",
+        "ingest",
+        "-w",
+        path,
+        str(demo_samples / "video"),
+        "-q",
+    ]
     with subprocess.Popen(other, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as living:
         run_and_kill(("ares.store.lance.trajectories", "TrajectoryTable.write", "after", 2), *doomed)
         errors = living.communicate(timeout=300)[1]

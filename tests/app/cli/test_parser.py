@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 
 import pytest
 
-from app.cli.main import COMMANDS, build_parser, find_selected_command, main
 from ares.console import Verbosity
 from ares.errors import RequestError
 from ares.registry import rankers
 from ares.workspace import Workspace
+from ares_app.cli.gone import TYPED_WORDS
+from ares_app.cli.main import COMMAND_GROUPS, COMMANDS, build_parser, find_selected_command, main
 from tests.app.cli.conftest import Refused
 
 Capture = pytest.CaptureFixture[str]
@@ -26,16 +28,22 @@ def parse(line: str) -> argparse.Namespace:
 def test_without_a_command_the_help_is_printed(capsys: Capture) -> None:
     assert main([]) == 0
     out, err = capsys.readouterr()
-    assert err == "" and all(f"    {name} " in out for name in COMMANDS) and "examples:" in out
+    assert err == "" and all(f"  {name} " in out for name in COMMANDS) and "examples:" in out
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("serch mug", "ares: no command 'serch': did you mean 'search'? there are: ingest, check, annotate"),
+        (
+            "serch mug",
+            "ares: no command 'serch': did you mean 'search'? there are: ingest, check, fix, audit",
+        ),
         ("search --limt 3 mug", "ares search: no option '--limt': did you mean '--limit'? see"),
         ("search --lim 3 mug", "ares search: no option '--lim': did you mean '--limit'?"),
         ("set lst", "ares set: no action 'lst': did you mean 'list'?"),
+        ("merge a b", "ares: no command 'merge': `ares set union NEW SET SET` joins sets; `ares export"),
+        ("stats", "ares: no command 'stats': `ares statistics task` counts by task"),
+        ("set rm x", "ares set: no action 'rm': `ares set delete NAME` deletes a set"),
         ("set create x --wher y", "ares set create: no option '--wher': did you mean '--where'?"),
         ("search mug --output cvs", "ares search: no format 'cvs': did you mean 'csv'?"),
         ("ingest x --media cpoy", "did you mean 'copy'?"),
@@ -49,6 +57,42 @@ def test_without_a_command_the_help_is_printed(capsys: Capture) -> None:
 )
 def test_a_mistake_is_one_line_with_what_was_meant(line: str, message: str, refused: Refused) -> None:
     assert message in refused(*shlex.split(line))
+
+
+def test_each_word_of_other_tools_is_answered_with_commands_that_are_there() -> None:
+    typed = {
+        *(
+            "merge",
+            "delete",
+            "list",
+            "info",
+            "stats",
+            "query",
+            "filter",
+            "import",
+            "rm",
+            "ls",
+            "view",
+            "serve",
+        ),
+        *("label", "dedupe", "split"),
+    }
+    assert {f"ares {word}" for word in typed} <= set(TYPED_WORDS)
+    for word, answer in TYPED_WORDS.items():
+        commands = re.findall(r"`ares ([^`]+)`", answer)
+        assert (commands or answer.startswith("use --")) and word.removeprefix("ares ") not in COMMANDS
+        for command in commands:
+            if command != "--version":
+                parse(command)
+
+
+def test_every_command_is_in_a_group_of_the_help(capsys: Capture) -> None:
+    assert sorted(name for names in COMMAND_GROUPS.values() for name in names) == sorted(COMMANDS)
+    main([])
+    out = capsys.readouterr().out
+    titles = [out.index(f"\n{title}:\n") for title in COMMAND_GROUPS]
+    assert len(titles) == 4 and titles == sorted(titles)
+    assert "ares set create" in out and "ares export" in out
 
 
 def test_a_plugin_that_is_unknown_has_a_nearest_one() -> None:
@@ -85,7 +129,7 @@ def test_the_filters_of_the_examples_can_be_evaluated(contested: Workspace) -> N
 
 
 def test_an_audit_that_is_stopped_says_what_stays() -> None:
-    args = parse("check --instructions")
+    args = parse("audit instructions")
     assert args.describe_stop(args) == "what was stored until then stays; run the same command again"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.main import main
+from ares_app.cli.main import main
 from tests.command_server import CommandServer
 
 pytestmark = pytest.mark.slow
@@ -109,7 +109,7 @@ def test_an_episode_is_shown_on_a_full_disk_and_nothing_is_written(run_full: Run
 
 def test_a_killed_writer_leaves_what_is_read_on_a_full_disk(run_full: Run, writable: Path) -> None:
     """Its journal has what it stored; the index of the journal is made again, without a file."""
-    program = "import os, sys; from app.cli.main import main; main(sys.argv[1:]); os._exit(0)"
+    program = "import os, sys; from ares_app.cli.main import main; main(sys.argv[1:]); os._exit(0)"
     stores = "from ares.workspace import Workspace; Workspace.close = lambda self: None; "
     line = ["tag", "add", "odd", "--where", "num_steps > 0", "-w", str(writable)]
     subprocess.run([sys.executable, "-c", stores + program, *line], check=True, capture_output=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import fields
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ from typing import Any
 import fsspec
 import pytest
 
-from app.cli.main import main
 from ares import open as open_workspace
 from ares.curation import Sets
+from ares.export import ExportRequest, TrimRequest
+from ares_app.cli.main import main
 from tests.app.cli.conftest import Refused
 from tests.ares.export.test_identity import files_of
+from tests.generators.hostile_files import write_card
 from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingest.test_exported_again import CAPTIONER, make_caption, write_robomimic
 from tests.thinning import some_by_day
@@ -69,7 +72,7 @@ def test_a_card_is_rebuilt_elsewhere_byte_for_byte(
     shutil.copytree(card_folder / "data" / "demos", tmp_path / "usb")
     card = shutil.copy(card_folder / f"{format}.json", tmp_path)
     shutil.copy(card_folder / f"{format}.labels.jsonl", tmp_path)
-    where = ["--sources", tmp_path / "mirror", tmp_path / "usb", "--export", tmp_path / "out"]
+    where = [tmp_path / "mirror", tmp_path / "usb", "--export", tmp_path / "out"]
     report = run_ares("set", "rebuild", card, *where, "-w", tmp_path / "ws", "--json").json
     assert (report["set"], report["episodes"], report["differences"]) == ("both@1", 5, [])
     one, two = files_of(card_folder / format), files_of(tmp_path / "out")
@@ -89,19 +92,56 @@ def test_a_card_is_rebuilt_elsewhere_byte_for_byte(
     after.close()
 
 
-REMEDY = "join them with `ares set union`, export that into a new folder, and lock it"
+def test_each_option_of_an_export_is_in_its_rebuild(card_folder: Path, tmp_path: Path, run_ares: Run) -> None:
+    """The manifest has each option, and is the same file; an option that is new has to be tried here."""
+    with open_workspace(card_folder / "ws") as ws:
+        arm = ws.sets.create("arm", where="dataset = 'arm'")
+        rows = "".join(f"{id},0.1,0.5\n" for id in arm.members.ids())
+        cameras = [camera.name for camera in arm.members[0].cameras]
+        spans = tmp_path / "keep.csv"
+        spans.write_text(f"episode_id,start_seconds,stop_seconds\n{rows}")
+        exports: list[dict[str, Any]] = [
+            {
+                "task": "instruction:original", "refuted": True, "fps": 5.0, "retime": "hold", "strict": True,
+                "convert": ["state=order"], "segments": ["ungraded"], "weights": "num_steps",
+                "trim": TrimRequest(interventions="without"),
+            },
+            {"trim": TrimRequest(keep_spans=str(spans)), "signals": (), "drop_cameras": cameras},
+            {"trim": TrimRequest(idle_seconds=0.5), "like": "arm"},
+        ]  # fmt: skip
+        tried, trims = set[str](), set[str]()
+        for number, options in enumerate(exports):
+            out, card, again = (tmp_path / f"{name}{number}" for name in ("out", "card", "again"))
+            ws.export(arm, out, quiet=True, **options)
+            arm.write_lock(card, out)
+            rebuild = ("set", "rebuild", card, card_folder / "data", "--export", again)
+            report = run_ares(*rebuild, "-w", tmp_path / "ws", "--json").json
+            assert report["differences"] == [], options
+            manifest = json.loads((again / "manifest.json").read_text())["export"]
+            tried |= set(manifest)
+            trims |= {name for name, value in manifest.get("trim", {}).items() if value}
+    assert tried | NOT_OF_A_REBUILD == {field.name for field in fields(ExportRequest)}
+    assert trims == {field.name for field in fields(TrimRequest)}
+
+
+# What says nothing of the files.
+NOT_OF_A_REBUILD = {
+    "set", "destination", "files_hash", "min_precision", "min_kept", "least_episodes", "link_dest",
+}  # fmt: skip
+REMEDY = "rebuild the set without --export, or export it again and lock that"
 APPENDED = [{"set": {"name": "more"}, "options": {"format": "lerobot"}}]
 
 
 @pytest.mark.parametrize(
     ("export", "options", "said"),
     [
-        ({"appended": APPENDED}, {}, REMEDY),
-        ({}, {"trim": {"drop_segments": "text = 'wait'"}}, "text = 'wait'; "),
-        *(
-            pytest.param({}, {"weights": weights}, f"{', '.join(weights)}; ", marks=pytest.mark.slow)
-            for weights in (["num_steps", "0.5 where success"], ["0 over text = 'wait'"])
+        ({"appended": APPENDED}, {}, "appended [{"),
+        (
+            {},
+            {"trim": {"drop_segments": "text = 'wait'"}, "progress": "done"},
+            "progress done, drop_segments",
         ),
+        pytest.param({}, {"weights": ["a", "b"]}, "weights ['a', 'b']", marks=pytest.mark.slow),
     ],
 )
 def test_of_a_card_of_an_earlier_ares_the_set_alone_is_rebuilt(
@@ -118,10 +158,12 @@ def test_of_a_card_of_an_earlier_ares_the_set_alone_is_rebuilt(
     document = json.loads((card_folder / "lerobot.json").read_text())
     document["export"] |= export
     document["export"]["options"] |= options
+    document["makers"] = {"f" * 16: "caption 1 m"}
+    del document["texts"]
     card.write_text(json.dumps(document))
-    rebuild = ("set", "rebuild", card, "--sources", card_folder / "data", "-w", tmp_path / "ws")
+    rebuild = ("set", "rebuild", card, card_folder / "data", "-w", tmp_path / "ws")
     line = refused(*rebuild, "--export", tmp_path / "again")
-    assert said in line and (bool(export) or "rebuild the set without --export" in line)
+    assert said in line and REMEDY in line
     assert not (tmp_path / "again").exists()
     assert run_ares(*rebuild, "--json").json["set"] == "both@1"
 
@@ -147,7 +189,7 @@ def test_a_changed_byte_and_a_missing_source_are_named(
     (tmp_path / "data" / "arm" / "LICENSE").unlink()
     shutil.rmtree(tmp_path / "data" / "demos")
     card, own = card_folder / "lerobot.json", ("-w", tmp_path / "ws", "--json")
-    done = run_ares("set", "rebuild", card, "--sources", tmp_path, *own)
+    done = run_ares("set", "rebuild", card, tmp_path, *own)
     differences = done.json["differences"]
     assert done.status == 1
     name = video.relative_to(tmp_path / "data" / "arm").as_posix()
@@ -168,9 +210,9 @@ def test_what_cannot_be_rebuilt_is_said_in_one_line(
         ws.sets.create("few", where="num_steps = 9")
 
     def refuse(lock: Path, workspace: Path = tmp_path / "new") -> str:
-        return refused("set", "rebuild", lock, "--sources", card_folder / "data", "-w", workspace)
+        return refused("set", "rebuild", lock, card_folder / "data", "-w", workspace)
 
-    assert "write it again with `ares set lock both@1 FILE`" in refuse(old)
+    assert "card: Field required; `ares set lock` writes one" in refuse(old)
     shutil.copy(card_folder / "lerobot.json", card)
     assert "labels of the card are missing" in refuse(card)
     labels = tmp_path / "lerobot.labels.jsonl"
@@ -200,9 +242,8 @@ def test_what_cannot_be_rebuilt_is_said_in_one_line(
 def test_labels_of_another_form_are_refused_in_one_line(
     card_folder: Path, tmp_path: Path, line: str, refused: Refused
 ) -> None:
-    labels = tmp_path / "x.labels.jsonl"
-    labels.write_text(line + "\n")
-    said = refused("ingest", card_folder / "data" / "arm", "--labels", labels, "-w", tmp_path / "w")
+    card = write_card(card_folder / "lerobot.json", tmp_path, line + "\n")
+    said = refused("set", "rebuild", card, card_folder / "data", "-w", tmp_path / "w")
     assert "these are no labels of a card" in said
 
 
@@ -224,10 +265,10 @@ def test_a_source_on_a_url_has_the_hashes_of_its_files(
         assert {file["path"]: file["sha256"] for file in source["files"]} == hashes
         shutil.copytree(demo_samples / "rlds", tmp_path / "disk" / "lab")
         for place, name in (("memory://lab", "again"), (tmp_path / "disk", "third")):
-            assert run_ares("set", "rebuild", card, "--sources", place, "-w", tmp_path / name).status == 0
+            assert run_ares("set", "rebuild", card, place, "-w", tmp_path / name).status == 0
         name = next(name for name in store.find("/lab") if "tfrecord" in name)
         store.pipe_file(name, store.cat_file(name)[:-1] + b"x")
-        done = run_ares("set", "rebuild", card, "--sources", "memory://lab", "-w", tmp_path / "other")
+        done = run_ares("set", "rebuild", card, "memory://lab", "-w", tmp_path / "other")
         assert done.status == 1 and f"{Path(name).name}: " in done.out
     finally:
         store.store.clear()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.main import main
+from ares_app.cli.main import main
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow

@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from app.cli.errors import StoppedBySignal, run_command, stop_on_signals
-from app.cli.main import main
+from ares_app.cli.errors import StoppedBySignal, run_command, stop_on_signals
+from ares_app.cli.main import main
 from tests.thinning import some_by_day
 from tests.workspaces import CommandResult, copy_workspace
 
@@ -26,10 +26,10 @@ SENDER = """
 import hashlib, importlib, os, signal, sys, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-import ares.jobs.pipeline, app.stop_signals, ingest.pipeline.write
-ares.jobs.pipeline._SINK_BATCH_SIZE, ingest.pipeline.write._EPISODES_PER_WRITE = 3, 3
+import ares.jobs.pipeline, ares_app.stop_signals, ares_ingest.pipeline.write
+ares.jobs.pipeline._SINK_BATCH_SIZE, ares_ingest.pipeline.write._EPISODES_PER_WRITE = 3, 3
 if sys.argv[4] == "compute":
-    app.stop_signals._END_SECONDS = 1.0
+    ares_app.stop_signals._END_SECONDS = 1.0
 ares.jobs.pipeline._STOP_SECONDS = 0.2
 module, name, number, then = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 owner = importlib.import_module(module)
@@ -56,7 +56,7 @@ sys.exit(main())
 DASHBOARD = """
 import signal, sys
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-from app.cli.main import main
+from ares_app.cli.main import main
 sys.exit(main())
 """
 STATUSES = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
@@ -99,7 +99,7 @@ STOPS = [
     (INGEST, WRITE, "SIGINT", "go on", "ares ingest: stopped by Ctrl-C; the workspace has ", "to read the rest"),
     (INGEST, WRITE, "SIGTERM", "compute", f"ares ingest: stopped by SIGTERM, {AT_ONCE}", "same command again"),
     (
-        MOTION, ("annotators.motion.annotator", "MotionAnnotator.process"), "SIGTERM", "hang",
+        MOTION, ("ares_annotators.motion.annotator", "MotionAnnotator.process"), "SIGTERM", "hang",
         f"ares annotate: stopped by SIGTERM; {STORED_STAYS}", "",
     ),
     (

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 import ares
-from app.cli.main import main
-from app.cli.output import OutputTable, answer, paragraphs, print_error
 from ares.console import Verbosity, announce_if_slow, print_message, verbosity
 from ares.errors import AresError, RequestError
 from ares.jobs import Progress
+from ares_app.cli.main import main
+from ares_app.cli.output import OutputTable, answer, paragraphs, print_error
 
 # Sets the title of a terminal, clears it, begins a new line, turns the direction of text, and a C1 control.
 EVIL = "x\x1b]0;pwned\x07\x1b[2J\nforged line\r\u202edaer\u2066\x9b31m\x7f"

@@ -51,12 +51,12 @@ def test_the_answer_no_removes_nothing(ares: Run, ids: list[str], monkeypatch: p
 
 
 def test_tags_are_added_listed_shown_and_removed(ares: Run, ids: list[str]) -> None:
-    assert "tag blurred added to 5 episodes" in ares("tag", "add", "blurred", "--set", "good").out
+    assert "tag blurred added to 5 episodes" in ares("tag", "add", "blurred", "--where", "in_set('good')").out
     assert ares("tag", "list", "--output", "csv").out.splitlines()[1].startswith("blurred,5,")
     assert "tags         blurred" in ares("show", ids[0]).out
     assert "tag blurred removed from 5 episodes" in ares("tag", "remove", "blurred").out
     assert ares("tag", "list").out == "no tags\n"
-    assert "give ids, --where" in ares("tag", "add", "x").err
+    assert "give ids, a file of ids or --where" in ares("tag", "add", "x").err
 
 
 def test_sets_are_renamed_noted_and_deleted(ares: Run) -> None:

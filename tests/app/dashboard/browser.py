@@ -64,9 +64,23 @@ CODE_WORDS = r"""(names) => {
     read(document.body);
     return [...new Set(found)];
 }"""
+# How many controls are in sight.
+CONTROLS = """() => {
+    const selector = "a[href], button, input, select, textarea, summary, [role=slider], [role=combobox]";
+    let count = 0;
+    const read = (node) => {
+        const box = node.getBoundingClientRect?.();
+        const isShown = box && box.width > 1 && box.height > 1 && box.top < innerHeight && box.bottom > 0;
+        if (node.matches?.(selector) && !node.disabled && isShown && node.checkVisibility()) count++;
+        if (node.shadowRoot) read(node.shadowRoot);
+        for (const child of node.children ?? []) read(child);
+    };
+    read(document.body);
+    return count;
+}"""
 SERVE_COMMAND = (
     "import sys; from ares.settings import Settings; from ares.workspace import open_workspace;"
-    "from app.dashboard import make_served_pages; from app.server.asgi import serve;"
+    "from ares_app.dashboard import make_served_pages; from ares_app.server.asgi import serve;"
     "serve(open_workspace(sys.argv[1], Settings()), make_served_pages(), port=0)"
 )
 
@@ -140,6 +154,17 @@ def choose(page: Page, label: str, option: str | re.Pattern[str]) -> None:
             choice.wait_for(state="hidden", timeout=5_000)
             return
     raise AssertionError(f"{label} offers no {option}")
+
+
+def act_on_row(page: Page, key: str, row: int = 0) -> None:
+    """Do with the keyboard what the button of a row of a table does."""
+    canvas = page.locator(f".st-key-{key}-table canvas").first
+    canvas.wait_for()
+    wait_until_drawn(page)
+    canvas.focus()
+    for _ in range(row):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("Shift+Space")
 
 
 def _free_context(browser: Browser) -> BrowserContext:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.dashboard import cached_reads
 from ares.workspace import Workspace
+from ares_app.dashboard import cached_reads
 from tests.app.dashboard.browser import QUIET, open_tab, serve
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from urllib.parse import parse_qs
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.dashboard import cached_reads
-from app.dashboard.view_state import AddressError, view_from_params
 from ares.workspace import Workspace
+from ares_app.dashboard import cached_reads
+from ares_app.dashboard.view_state import AddressError, view_from_params
 from tests.app.drawn import draw
 
 _WRONG = {
@@ -40,23 +40,20 @@ _WRONG = {
     "view=mine": ["this page reads no parameter 'view'", "words"],
     "unknown_page=nope": [
         "there is no page 'nope'",
-        "Browse, Map, Statistics, Episode, Compare, Review, Sets, Health, Jobs, Status",
+        "Browse, Map, Quality, Episode, Compare, Review, Sets, Jobs",
     ],
 }
 _WRONG_ELSEWHERE = {
     "map?f.success=maybe": ["success is true or false"],
     "map?sort=colour": ["no column 'colour' to sort by"],
     "map?region=1+2%2C3": ["a region of the map cannot be read"],
-    "statistics?episode=nothing": ["there is no episode"],
     "compare?group=nothing": ["there is no group 'nothing' of near duplicates"],
     "compare?a=zzzz": ["no episode 'zzzz'"],
-    "compare?a=EPISODE&align=x": ["an alignment cannot be read"],
     "compare?a=EPISODE&maker_a=nobody": ["no producer 'nobody'"],
     "compare?a=EPISODE&t=soon": ["a second cannot be read"],
     "sets?set=nope": ["there is no set 'nope'", "there are"],
-    "health?dataset=nope": ["there is no dataset 'nope'", "metaworld_sawyer"],
-    "health?view=mine": ["this page reads no parameter 'view'", "it reads: dataset"],
-    "status?view=mine": ["this page reads no parameter 'view'", "it reads: none"],
+    "quality?view=mine": ["this page reads no parameter 'view'", "group, number"],
+    "jobs?view=mine": ["this page reads no parameter 'view'", "it reads: job, names"],
     "episode?episode=nope": ["nope"],
     "episode?episode=0123456789abcdef": ["0123456789abcdef"],
     "episode?episode=EPISODE&at=first": ["a place in a list cannot be read", "places count from 0"],
@@ -101,9 +98,7 @@ def test_the_button_below_the_line_opens_the_page_without_it(workspace: Workspac
         ("browse?page=7", "There is no page 7 of these episodes. This is the last one, 2."),
         ("browse?f.dataset=nope", "No episode has dataset 'nope'; there are: metaworld_sawyer, video"),
         ("map?f.dataset=video&f.robot=nope", "No episode has robot 'nope'"),
-        ("status?dataset=nope", "The address also names dataset, which this page does not read."),
-        ("browse?episode=EPISODE", "The address also names episode, which this page does not read."),
-        ("compare?a=EPISODE&align=99", "there is no event 99"),
+        ("quality?f.dataset=nope", "No episode has dataset 'nope'"),
         ("episode?episode=EPISODE&at=9999", "This episode is not at place 10,000 of the list"),
     ],
 )

@@ -1,126 +1,28 @@
-"""The page says once what several rulings rest on, and of each ruling only what is its own."""
+"""What an episode's page draws on its clock: lanes of segments, events, and seconds of evidence."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from annotators.motion import find_gripper_events
-from annotators.motion.annotator import measure_motion
-from app.dashboard.annotation_rows import (
-    group_rulings,
-    make_segment_lanes,
-    read_annotations,
-    read_segments,
-    stack_spans,
-)
-from app.dashboard.timeline_ticks import is_evenly_sampled, make_gripper_ticks, make_ruling_ticks
 from ares.annotation import Producer
-from ares.episode import Episode, Signal, Trajectory
+from ares.episode import Signal, Trajectory
 from ares.signals import classify_by_name
 from ares.workspace import Workspace
-from tests.app.contested_producers import OTHER_CAPTIONER
-from tests.app.segment_lanes import make_segments
-
-SAW = "push the green drawer closed"
-
-
-def _ruling(criterion: str, verdict: str, source: str, **values: Any) -> dict[str, Any]:
-    return {"criterion": criterion, "category": "essential", "verdict": verdict, "source": source, **values}
-
-
-def _probe(criterion: str, verdict: str = "MET", reason: str = "what was seen fits the caption") -> Any:
-    return _ruling(criterion, verdict, "probe", observed=SAW, evidence=[0.5, 1.5], reason=reason)
-
-
-def test_what_several_rulings_rest_on_is_said_once() -> None:
-    outcome = _ruling(
-        "OUTCOME", "UNSURE", "probe", observed="failed to push", evidence=[5.0], reason="too close to call"
-    )
-    rulings = [
-        _probe("VERB"),
-        _probe("OBJECT"),
-        outcome,
-        _probe("COLOUR", "UNMET", "something else was seen"),
-    ]
-    groups: Any = group_rulings(rulings)
-    seen, own = groups
-    assert (seen["observed"], seen["seconds"]) == (SAW, [0.5, 1.5])
-    assert seen["reasons"] == ["met: what was seen fits the caption"]
-    members = seen["rulings"]
-    assert [member["criterion"] for member in members] == ["VERB", "OBJECT", "COLOUR"]
-    assert [(member["observed"], member["seconds"]) for member in members] == [("", [])] * 3
-    assert [member["reason"] for member in members] == ["", "", "something else was seen"]
-    alone = own["rulings"]
-    assert (own["observed"], own["seconds"], own["reasons"]) == ("", [], [])
-    assert (alone[0]["observed"], alone[0]["seconds"], alone[0]["reason"]) == (
-        "failed to push", [5.0], "too close to call",
-    )  # fmt: skip
-
-
-def test_each_claim_keeps_its_own_observation_and_no_ruling_is_lost() -> None:
-    claims = [
-        _ruling(name, "MET", "claim", observed=f"saw {name}", evidence=[1.0], reason="judged by the frames")
-        for name in ("VERB", "OBJECT")
-    ]
-    code = [_ruling(name, "NA", "hard", reason="caption does not say") for name in ("SOURCE", "MANNER")]
-    groups: Any = group_rulings([*claims, *code, {"verdict": "ERROR"}])
-    assert [group["source"] for group in groups] == [
-        "asked about the caption, with the frames (an older judge)",
-        "",
-        "checked by code",
-    ]
-    assert [member["observed"] for member in groups[0]["rulings"]] == ["saw VERB", "saw OBJECT"]
-    assert groups[0]["reasons"] == ["met: judged by the frames"]
-    assert groups[2]["reasons"] == ["does not apply: caption does not say"]
-    assert [member["reason"] for member in groups[2]["rulings"]] == ["", ""]
-    assert groups[1]["rulings"][0]["verdict"] == "ERROR"
-
-
-def test_the_votes_of_a_panel_are_shown_where_its_judges_differ() -> None:
-    def panel(criterion: str, *verdicts: str) -> dict[str, Any]:
-        votes = [_ruling(criterion, name, "claim", judge=name.lower(), evidence=[2.0]) for name in verdicts]
-        return _ruling(criterion, verdicts[0], "panel", votes=votes, reason="votes")
-
-    groups: Any = group_rulings([panel("VERB", "MET", "MET"), panel("OBJECT", "MET", "ERROR")])
-    agreed, split = groups[0]["rulings"]
-    assert agreed["votes"] == []
-    assert [(vote["judge"], vote["verdict"], vote["seconds"]) for vote in split["votes"]] == [
-        ("met", "MET", [2.0]),
-        ("error", "ERROR", [2.0]),
-    ]
-
-
-def test_the_timeline_names_every_criterion_that_rests_on_a_second() -> None:
-    groups = group_rulings([_probe("VERB"), _probe("OBJECT", "UNMET", "something else was seen")])
-    caption = {"grades": [{"groups": groups}]}
-    assert [(tick["seconds"], tick["label"]) for tick in make_ruling_ticks([caption], 8.0)] == [
-        (second, "VERB MET, OBJECT UNMET") for second in (0.5, 1.5)
-    ]
-
-
-def test_what_was_seen_first_is_said_once_and_a_contested_claim_says_why_it_was_asked() -> None:
-    seen = {"observed": "open the drawer", "evidence": [1.0], "reason": "the observation says the same"}
-    agreed = [_ruling(name, "MET", "observation", **seen) for name in ("VERB", "OBJECT")]
-    contested = {"contested": "not visible in the observation", "reason": "judged by the frames cited"}
-    asked = _ruling(
-        "OUTCOME", "UNMET", "claim", observed="it is shut", claimed="completed", evidence=[2.0], **contested
-    )
-    groups: Any = group_rulings([*agreed, asked])
-    first, second = groups
-    assert first["source"] == "seen before anything was known of the caption"
-    assert (first["observed"], first["reasons"]) == (
-        "open the drawer",
-        ["met: the observation says the same"],
-    )
-    assert [ruling["reason"] for ruling in first["rulings"]] == ["", ""]
-    (ruling,) = second["rulings"]
-    assert ruling["reason"] == "not visible in the observation; judged by the frames cited"
-    assert (ruling["claimed"], first["rulings"][0]["claimed"]) == ("completed", "")
-
+from ares_annotators.motion import find_gripper_events
+from ares_annotators.motion.measures import measure_motion
+from ares_app.dashboard.annotation_rows import make_segment_lanes, stack_spans
+from ares_app.dashboard.timeline_ticks import (
+    find_likely_failure,
+    is_evenly_sampled,
+    make_gripper_ticks,
+    make_ruling_ticks,
+    make_timeline_ticks,
+)
 
 PERSON, SIGNALS = (
     Producer(annotator="source_subtask", version="1"),
@@ -208,20 +110,6 @@ def test_thousands_of_long_texts_in_hundreds_of_lanes_are_less_than_a_megabyte()
     assert few[0]["texts"][0][0] == f"0 {'word ' * 400}"[:1999] + "…"
 
 
-def test_captions_of_segments_are_listed_by_time_after_those_of_the_episode(contested: Workspace) -> None:
-    episode = min(contested.stores.tables.episodes.read(), key=lambda episode: episode.key)
-    before = [caption["text"] for caption in _captions(contested, episode)]
-    spans = [(2.0, 3.0, "third"), (0.0, 1.0, "first"), (1.0, 2.0, "second")]
-    contested.stores.annotations.append(make_segments(episode, OTHER_CAPTIONER, "", *spans))
-    contested.sync()
-    after = [caption["text"] for caption in _captions(contested, episode)]
-    assert after == [*before, "first", "second", "third"]
-
-
-def _captions(opened: Workspace, episode: Episode) -> list[Any]:
-    return read_annotations(opened.stores, episode, read_segments(opened.stores, episode)).captions
-
-
 RATE_HZ = 20.0
 
 
@@ -260,25 +148,31 @@ def test_the_ticks_are_those_that_the_annotator_counts() -> None:
         assert len(events) == measure_motion(trajectory)["gripper_events"]
 
 
-def _caption(*rulings: tuple[str, str, list[float]]) -> dict[str, object]:
-    listed = [
-        {"criterion": name, "verdict": verdict, "seconds": seconds} for name, verdict, seconds in rulings
+def test_a_failed_episode_is_opened_where_a_person_took_over_else_at_the_last_event_or_the_end(
+    displayed: Workspace,
+) -> None:
+    (episode, *_) = displayed.stores.tables.episodes.read("dataset = 'video'")
+    still = replace(_trajectory(_opening([])), state=None)
+    changing = _trajectory(_opening([40, 120]))
+    helped = [{"style": "intervention", "start": 60 / RATE_HZ, "stop": 90 / RATE_HZ}]
+    opened = [
+        find_likely_failure(make_timeline_ticks(displayed.stores, episode, trajectory, segments, None))
+        for trajectory, segments in ((still, []), (changing, []), (changing, helped))
     ]
-    older = {"seconds": [], "rulings": [{"criterion": "VERB", "verdict": "MET", "seconds": [9.0]}]}
-    return {"grades": [{"groups": []}, {"groups": [{"seconds": [], "rulings": listed}]}, {"groups": [older]}]}
+    assert opened == [episode.duration_seconds, 120 / RATE_HZ, 60 / RATE_HZ]
 
 
 def test_moments_of_rulings_are_ticks_with_their_criteria_and_a_sampling_grid_is_none() -> None:
     grid = [0.25 + 0.5 * number for number in range(8)]
-    ticks = make_ruling_ticks(
-        [_caption(("VERB", "MET", [1.0, 3.0]), ("OBJECT", "MET", grid), ("END", "UNMET", [3.0]))], 4
-    )
+    rulings = [("VERB", "MET", [1.0, 3.0]), ("OBJECT", "MET", grid), ("END", "UNMET", [3.0])]
+    criteria = [{"id": name, "verdict": verdict, "seconds": seconds} for name, verdict, seconds in rulings]
+    ticks = make_ruling_ticks({"criteria": criteria}, 4)
     assert [(tick["seconds"], tick["label"]) for tick in ticks] == [
-        (1.0, "VERB MET"),
-        (3.0, "VERB MET, END UNMET"),
+        (1.0, "verb"),
+        (3.0, "verb, end"),
     ]
     assert {tick["kind"] for tick in ticks} == {"evidence"}
-    assert make_ruling_ticks([], 4) == []
+    assert make_ruling_ticks(None, 4) == []
 
 
 @pytest.mark.parametrize(

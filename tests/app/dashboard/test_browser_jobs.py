@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from app.server import Job, list_all_jobs
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from ares_app.server import Job, list_all_jobs
 from tests.app.dashboard.browser import AXE, SERVE_COMMAND, VIOLATIONS, open_tab, serve, visit
 from tests.ingesting import ingest_paths
 

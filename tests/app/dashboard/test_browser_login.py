@@ -129,7 +129,7 @@ def test_a_person_logs_in_at_the_provider_acts_and_logs_out(
     page.locator(".tick").first.check()
     assert page.url == f"{address}/?f.dataset=video", "a log-in leads to the page that was asked for"
     expect(page.get_by_text(f"as {_ADA}")).to_be_visible()
-    page.get_by_role("button", name="Tags").click()
+    page.get_by_role("button", name="Edit tags").click()
     page.get_by_label("New tag").fill("late")
     page.get_by_role("button", name="Add the tag").click()
     expect(page.get_by_text("Tag late added to 1 episode")).to_be_visible()

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 from ares.review import QueueRequest
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import AXE, VIOLATIONS, visit
+from tests.app.dashboard.browser import AXE, VIOLATIONS, act_on_row, visit
 from tests.ares.review.conftest import fill_with_captions
 
 if TYPE_CHECKING:
@@ -48,13 +49,24 @@ def test_each_label_costs_a_key_and_no_click_and_a_reload_loses_none(
 ) -> None:
     queue, size, half = "alone", 12, 6
     _open(page, address, queue, "Ada")
-    assert f"0 of {size}" in page.locator(".progress").inner_text()
-    assert '"put the mug on the shelf"' in page.locator(".guideline").inner_text()
+    assert page.locator(".progress").inner_text() == f"you: 0 of {size}"
+    guideline = page.locator(".guideline").inner_text()
+    labels = [text.split(" ", 1)[1] for text in page.locator("[data-verdict]").all_inner_texts()]
+    assert labels == ["yes", "no", "cannot tell", "undo", "help"]
+    assert '"put the mug on the shelf"' in guideline and all(
+        f"- {label}: " in guideline for label in labels[:3]
+    )
+    page.keyboard.press("?")
+    told = page.get_by_role("region", name="Help").inner_text()
+    assert all(label in told for label in labels) and len(told.split()) <= 100
+    if AXE.is_file():
+        assert page.evaluate(VIOLATIONS, AXE.read_text()) == []
     shown = page.locator(".root").last.inner_text()
     assert "MET" not in shown and "grade" not in shown, "blind to the judge"
     keys = 0
     for number in range(1, size + 1):
-        _press(page, "yn?"[number % 3], f"{number} of {size}")
+        after = f"you: {number} of {size}" if number < size else "Nothing is left for you: you answered 12"
+        _press(page, "ync"[number % 3], after)
         keys += 1
         if number == half:
             before = page.locator(".text").inner_text()
@@ -65,7 +77,7 @@ def test_each_label_costs_a_key_and_no_click_and_a_reload_loses_none(
             _press(page, "u", f"{half - 1} of {size}")
             _press(page, "y", f"{half} of {size}")
             keys += 2
-    page.get_by_text("Nothing is left for you").wait_for()
+    page.get_by_text("stored in this workspace, under the name Ada").wait_for()
     assert keys <= size + 2
     answers = workspace.review.answers(queue=queue, person="Ada")
     assert sorted(row.answer.item for row in answers) == list(range(size))
@@ -94,8 +106,21 @@ def test_an_item_that_another_person_has_is_said(page: Page, address: str, works
     workspace.review.create(QueueRequest(name="held", question="acceptable", person="Ada", random_items=1))
     assert workspace.review.queue("held").next("Ben")
     page.goto(f"{address}/review?queue=held&person=Ada")
-    page.get_by_text("Nothing is left for you: 0 of 1").wait_for()
-    page.get_by_text("1 not answered: shown to other people, for 15 minutes each").wait_for()
+    page.get_by_text("Nothing is left for you: you answered 0").wait_for()
+    page.get_by_text("1 not answered: shown to another person, for 15 minutes each").wait_for()
+
+
+def test_on_a_phone_the_question_its_answers_and_the_clips_are_in_sight_together(
+    page: Page, address: str, workspace: Workspace
+) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    _open(page, address, "spare", "Zoe")
+    boxes = [
+        page.locator(name).last.bounding_box() for name in (".progress", "[data-verdict]", ".clips video")
+    ]
+    ends = [box["y"] + box["height"] for box in boxes if box]
+    assert len(ends) == 3 and ends == sorted(ends) and ends[-1] < 844
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
 def test_a_failure_has_a_kind_and_a_reason_that_fill_in_again(
@@ -125,6 +150,30 @@ def test_a_failure_has_a_kind_and_a_reason_that_fill_in_again(
     assert (row.answer.verdict, row.answer.failure_kind) == ("success", ""), "a success has no kind"
 
 
+def test_a_caption_and_an_instruction_are_written_and_taken_back_with_the_answer(
+    page: Page, address: str, workspace: Workspace, demo_samples: Path
+) -> None:
+    known = workspace.stores.tables.episodes.ids()
+    workspace.ingest(demo_samples / "video", limit=3, quiet=True)
+    (episode_id,) = workspace.stores.tables.episodes.ids() - known
+    for question in ("success", "instruction"):
+        request = QueueRequest(name=f"of-{question}", question=question, person="Ada", random_items=1)
+        workspace.review.create(request, where=f"episode_id = '{episode_id}'")
+        _open(page, address, request.name, "Ada")
+        page.keyboard.press("t")
+        page.keyboard.type("yawns")
+        page.keyboard.press("Enter")
+        _press(page, "n", "Nothing is left for you: you answered 1")
+        assert "yawns" in [row.answer.text for row in workspace.review.answers(queue=request.name)]
+    workspace.sync()
+    assert len(workspace.episodes.where("caption = 'yawns' AND instruction = 'yawns' AND NOT success")) == 1
+    for question in ("success", "instruction"):
+        page.goto(f"{address}/review?queue=of-{question}&person=Ada")
+        page.get_by_role("button", name="Take the last answer back").click()
+        page.locator(".review .text").wait_for()
+        assert not workspace.review.answers(queue=f"of-{question}")
+
+
 def test_what_is_entered_stays_when_the_part_is_drawn_anew(
     page: Page, address: str, workspace: Workspace
 ) -> None:
@@ -137,26 +186,29 @@ def test_what_is_entered_stays_when_the_part_is_drawn_anew(
     assert item is not None
     queue.answer(item, "Ben", "met")
     page.get_by_text("Your answers").click()
-    page.get_by_text("1 of 6").first.wait_for()
+    page.get_by_text("you: 0 of 5").first.wait_for()
     assert page.get_by_label("Reason", exact=True).input_value() == "the gripper is empty"
 
 
-def test_a_measurement_is_one_click_and_a_key_an_answer(
+def test_an_answer_is_changed_twice_though_its_place_in_the_list_changes(
     page: Page, address: str, workspace: Workspace
 ) -> None:
-    page.goto(f"{address}/review?queue=spare&person=Mia")
-    page.get_by_role("button", name="Measure video").click()
-    page.wait_for_url("**queue=measure-*")
-    page.locator(".review .progress", has_text="accepted captions: not measured").wait_for()
-    text = page.locator(".review:not(.said) .text")
-    for _ in range(2):
-        before = text.inner_text()
-        page.locator(".review:not(.said) video").first.evaluate(
-            "video => video.readyState >= 2 || new Promise(done => video.addEventListener('canplay', done))"
-        )
-        page.keyboard.press("y")
-        text.filter(has_not_text=before).wait_for()
-    page.locator(".progress", has_text=re.compile(r"true, at least \d+ % \(\d+ answers? of ")).wait_for()
-    (queue,) = (queue for queue in workspace.review.queues() if queue.name.startswith("measure-"))
-    rows = workspace.review.answers(queue=queue.name, person="Mia")
-    assert [row.answer.shown for row in rows] == [True, True]
+    workspace.review.create(QueueRequest(name="again", question="acceptable", person="Ada", random_items=3))
+    _open(page, address, "again", "Kim")
+    for key, progress in zip("yyc", ("1 of 3", "2 of 3", "you answered 3"), strict=True):
+        _press(page, key, progress)
+
+    def said() -> dict[int, str]:
+        rows = workspace.review.answers(queue="again", person="Kim")
+        return {row.answer.item: row.answer.verdict for row in rows}
+
+    before = said()
+    page.get_by_text("Your answers", exact=True).click()
+    act_on_row(page, "review-list", 1)
+    changed = int(page.get_by_text(re.compile("^Item [0-9], episode")).inner_text().split(",")[0][-1]) - 1
+    refuse = page.get_by_role("button", name="Change to “no”")
+    refuse.click()
+    expect(refuse).to_be_disabled()
+    page.get_by_role("button", name="Change to “yes”").click()
+    expect(refuse).to_be_enabled()
+    assert said() == {**before, changed: "met"}

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from annotators.grade import load_rubric
 from ares.annotation import Producer
 from ares.rubric import GRADE_COLUMNS, make_grade_value
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from ares_annotators.grade import load_rubric
 from tests.app.contested_producers import CAPTIONER, make_annotation, make_caption
-from tests.app.dashboard.browser import open_tab, serve
+from tests.app.dashboard.browser import SERVE_COMMAND, open_tab, serve
 from tests.app.segment_lanes import SEGMENTER, make_segments
 
 if TYPE_CHECKING:
@@ -81,9 +81,10 @@ def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
         _check_what_is_in_sight(page, 720)
         first = page.locator(".criterion").first
         # What the judge was not sure of stands first, with its reason.
-        expect(first.locator(".criterion-reason")).to_have_text("the hand hides it")
+        expect(first.locator(".criterion-reason")).to_contain_text("the hand hides it")
         criterion = first.get_attribute("data-criterion")
         rows = page.locator(f"[data-criterion='{criterion}']")
+        rows.locator(".criterion-line").click()
         rows.locator(".choice.unmet").click()
         undo = page.locator(".judge .undo")
         expect(undo).to_have_text(f"Undo: {_words(criterion)}: not met")
@@ -91,7 +92,7 @@ def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
         expect(undo).to_have_text("Undo: outcome: failure")
         assert _column(workspace, "person_success") is False
         page.reload()
-        expect(rows.locator(".choice.unmet.ruled")).to_have_attribute("aria-pressed", "true")
+        expect(rows.locator(".sign.unmet.ruled")).to_have_attribute("aria-label", "not met")
         expect(page.locator(".outcome .choice", has_text="Failure")).to_have_attribute("aria-pressed", "true")
         _tick_and_edit_a_slot_and_undo(page, workspace)
         expect(undo).to_have_text("Undo: outcome: failure")
@@ -112,6 +113,36 @@ def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
         page.keyboard.press("u")
         expect(undo).to_have_text(f"Undo: {_words(criterion)}: not met")
         assert _column(workspace, "person_success") is None
+
+
+def test_instruction_and_first_caption_are_written_beside_the_picture(
+    browser: Browser, judged: tuple[Workspace, str], demo_samples: Path
+) -> None:
+    workspace, known = judged
+    workspace.ingest(demo_samples / "video", limit=2, quiet=True)
+    (episode_id,) = workspace.stores.tables.episodes.ids() - {known}
+    before = workspace.episodes[episode_id].instruction
+    with serve(workspace) as address, open_tab(browser, address) as page:
+        _open(page, address, episode_id)
+        undo, caption = page.locator(".judge .undo"), page.get_by_label("Caption", exact=True)
+        for label, text in (("Instruction", "shut the box"), ("Caption", "shuts the box")):
+            page.get_by_label(label, exact=True).fill(text)
+            page.keyboard.press("Enter")
+            expect(undo).to_have_text("Undo: new instruction" if label == "Instruction" else "Undo: new text")
+        for label, text, done in (("New tag", "dim", "tag dim"), ("New note", "it slips", "note")):
+            page.get_by_label(label, exact=True).fill(text)
+            page.keyboard.press("Enter")
+            expect(undo).to_have_text(f"Undo: {done}")
+        workspace.stores.catch_up()
+        assert workspace.episodes[episode_id].instruction == "shut the box"
+        assert len(workspace.episodes.where("acceptable AND caption = 'shuts the box'")) == 1
+        assert len(workspace.episodes.where("tagged('dim') AND array_has(notes, 'it slips')")) == 1
+        page.reload()
+        expect(caption).to_have_value("shuts the box")
+        undo.click()
+        expect(caption).to_have_value("")
+        undo.click()
+        expect(page.get_by_label("Instruction", exact=True)).to_have_value(before)
 
 
 def _check_what_is_in_sight(page: Page, height: float) -> None:
@@ -183,3 +214,41 @@ def test_a_boundary_is_dragged_and_a_text_edited_and_both_outlive_a_new_segmente
         undo.click()
         expect(page.locator(".lane .segment", has_text="all")).to_be_visible()
         assert _spans(workspace) == [(0.0, 4.0, "all")]
+
+
+def test_what_is_written_and_not_stored_yet_outlives_every_draw(
+    browser: Browser, judged: tuple[Workspace, str]
+) -> None:
+    workspace, episode_id = judged
+    command = SERVE_COMMAND.replace("Settings()", "Settings(app_password='open sesame')")
+    with serve(workspace, command) as address, open_tab(browser, address, "http") as page:
+        page.goto(f"{address}/episode?episode={episode_id}")
+        page.get_by_label("Password").fill("open sesame")
+        page.keyboard.press("Enter")
+        lines = page.locator(".criterion-line")
+        lines.first.click()
+        criterion = str(page.locator(".criterion").first.get_attribute("data-criterion"))
+        reason = page.get_by_label(f"Reason for {criterion}")
+        reason.fill("a thumb hides it")
+        lines.nth(1).click()
+        lines.first.click()
+        expect(reason).to_have_value("a thumb hides it")
+        # Nobody knows yet who writes: nothing is stored, and nothing is lost.
+        note = page.get_by_label("New note")
+        note.fill("it slips")
+        page.keyboard.press("Enter")
+        expect(page.get_by_label("Your name")).to_be_focused()
+        expect(note).to_have_value("it slips")
+        page.get_by_label("Your name").fill("Gil")
+        note.press("Enter")
+        expect(page.locator(".judge .undo")).to_have_text("Undo: note")
+        expect(note).to_have_value("")
+        expect(reason).to_have_value("a thumb hides it")
+        page.locator(".criterion").first.locator(".choice.unmet").click()
+        expect(page.locator(".judge .undo")).to_have_text(f"Undo: {_words(criterion)}: not met")
+        # The field has the person's words alone, which a second click stores again.
+        page.locator(f"[data-criterion='{criterion}'] .choice.unsure").click()
+        expect(page.locator(".judge .undo")).to_have_text(f"Undo: {_words(criterion)}: cannot tell")
+    ruled = [row.answer for row in workspace.review.answers(person="Gil") if row.answer.question == criterion]
+    assert {(answer.verdict, answer.reason) for answer in ruled} == {("unsure", "a thumb hides it")}
+    assert _column(workspace, "notes") == ["it slips"]

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import app.dashboard
-import app.dashboard.components
-from app.dashboard.components import bundle_javascript_modules
+import ares_app.dashboard
+import ares_app.dashboard.components
+from ares_app.dashboard.components import bundle_javascript_modules
 
-FOLDER = Path(app.dashboard.components.__file__).with_name("components")
+FOLDER = Path(ares_app.dashboard.components.__file__).with_name("components")
 NAMES = sorted(path.parent.name for path in FOLDER.glob("*/index.js"))
 assert NAMES, f"no components in {FOLDER}"
 
@@ -62,8 +62,8 @@ def test_a_click_on_what_is_gone_sends_nothing() -> None:
     """A callback may come after its component, or its field, has left the page."""
     page = AppTest.from_string(
         "import streamlit as st\n"
-        "from app.dashboard.components import sent_value\n"
-        "from app.dashboard.fields import entered_text\n"
+        "from ares_app.dashboard.components import sent_value\n"
+        "from ares_app.dashboard.fields import entered_text\n"
         "st.text(repr([sent_value('gone', 'opened'), entered_text('gone', 'as it was')]))"
     ).run()
     assert [text.value for text in page.text] == ["[None, 'as it was']"]
@@ -81,7 +81,7 @@ def test_no_page_reads_a_field_that_may_be_gone_by_its_key_alone() -> None:
 
 def test_no_module_has_the_name_of_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Streamlit puts the folder of the entry script first on the path."""
-    folder = Path(app.dashboard.__file__).parent
+    folder = Path(ares_app.dashboard.__file__).parent
     monkeypatch.setattr(sys, "path", [path for path in sys.path if Path(path).resolve() != folder])
     names = {path.stem for path in folder.glob("*.py")} - {"__init__", "main"}
     names |= {path.parent.name for path in folder.glob("*/__init__.py")}

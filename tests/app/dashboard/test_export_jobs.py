@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from app.server import Job, make_export_words, start_command, stop_job
 from ares.curation import CurationSet
 from ares.errors import RequestError
 from ares.workspace import Workspace
+from ares_app.server import Job, make_export_words, start_command, stop_job
 from tests.app.job_waiting import wait_for_job
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import io
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -13,12 +12,12 @@ import pytest
 from PIL import Image
 from streamlit.testing.v1 import AppTest
 
-from app.dashboard import cached_reads
-from app.dashboard.cached_reads import forget_slow_filters
-from app.dashboard.page_list import PAGES
-from app.dashboard.user_limits import UserLimits, store_uploaded_image
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from ares_app.dashboard import cached_reads
+from ares_app.dashboard.cached_reads import forget_slow_filters
+from ares_app.dashboard.page_list import PAGES
+from ares_app.dashboard.user_limits import UserLimits
 from tests.app.dashboard.file_watch import outside, watch_files
 from tests.app.drawn import draw
 from tests.conftest import ROOT
@@ -157,7 +156,7 @@ def test_no_text_typed_on_a_page_reaches_a_file(
                 submits = [button for button in app.button if button.label in labels]
                 with monkeypatch.context() as patched:
                     patched.setattr(
-                        "app.dashboard.views.sets.start_command", lambda *made: jobs.append(made[1])
+                        "ares_app.dashboard.views.sets.start_command", lambda *made: jobs.append(made[1])
                     )
                     (submits[0].click() if submits else app).run()
             _check(app, events, outside_folder, shown)
@@ -183,17 +182,15 @@ def test_an_address_beyond_the_limits_is_one_line(shown: Workspace) -> None:
     assert [error.value.split("\n")[0] for error in app.error] == ["**the address is too long**"]
 
 
-def test_a_search_by_a_frame_and_by_an_upload_still_works_and_loads_the_model_once(
+def test_a_search_by_a_frame_works_and_loads_the_model_once(
     shown: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded: list[object] = []
     monkeypatch.setattr(cached_reads, "_loaded", set())
     monkeypatch.setattr(cached_reads, "load_encoder", loaded.append)
-    file = io.BytesIO()
-    Image.new("RGB", (16, 16), "red").save(file, format="PNG")
     episode_id = min(shown.stores.tables.episodes.ids())
-    for image in (f"{episode_id}/front@1.0", store_uploaded_image(shown.stores, file.getvalue())):
-        app = draw("browse", {"image": image})
+    for second in (1.0, 2.0):
+        app = draw("browse", {"image": f"{episode_id}/front@{second}"})
         assert not app.error
         assert "of 4 episodes" in "\n".join(element.value for element in app.markdown)
     assert len(loaded) == 1

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import ares
-from app.dashboard.player_data import (
+from ares.episode import Signal
+from ares_app.dashboard.player_data import (
     find_body_part,
     group_dimensions,
     make_signal_plots,
     paired_dimensions,
     short_name,
 )
-from ares.episode import Signal
 
 _PARTS = ("shoulder", "elbow", "wrist", "hand", "hip", "knee", "ankle")
 _LIMBS = {part: "arm" if part in _PARTS[:3] else "hand" if part == "hand" else "leg" for part in _PARTS}

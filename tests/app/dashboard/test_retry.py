@@ -11,15 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
-from annotators.base import Options
-from annotators.caption import CaptionAnnotator
-from annotators.options import AnnotatorOptions, select_options_by_annotator, takes_options
-from app.cli.main import build_parser
-from app.dashboard import Retry, cached_reads
-from app.dashboard.failed_work import ALL_FAILURES, plan_retry
-from app.server import PLAN, Job, find_job_path, resume_job, start_command, stop_job
-from app.server.jobs import write_job
 from ares.annotation import Producer
 from ares.curation import list_failures
 from ares.episode import Json
@@ -29,8 +22,16 @@ from ares.registry import annotators
 from ares.settings import Price, Settings
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import SERVE_COMMAND, open_tab, serve
-from tests.app.drawn import draw
+from ares_annotators.base import Options
+from ares_annotators.caption import CaptionAnnotator
+from ares_annotators.options import AnnotatorOptions, takes_options
+from ares_app.cli.option_models import read_annotator_options
+from ares_app.dashboard import Retry, cached_reads
+from ares_app.dashboard.failed_work import ALL_FAILURES, plan_retry
+from ares_app.server import PLAN, Job, find_job_path, resume_job, start_command, stop_job
+from ares_app.server.jobs import take_job_lock, write_job
+from tests.app.dashboard.browser import SERVE_COMMAND, act_on_row, open_tab, serve
+from tests.app.drawn import commands, draw
 from tests.app.job_waiting import wait_for_job
 
 if TYPE_CHECKING:
@@ -75,10 +76,8 @@ UNREADABLE = "openai:m@http://[::1/v1"
 @pytest.mark.parametrize(
     ("judge", "work", "settings", "flags"),
     [
-        (OWN, "grade", {"judge": [OWN], "rubric": "caption"}, [f"--grade.judge={OWN}"]),
         # A workspace does not choose the server of another try.
         (OWN, "grade", {"judge": [STRANGER], "rubric": "caption"}, []),
-        (UNREADABLE, "grade", {"judge": [UNREADABLE], "rubric": "caption"}, []),
         # A producer holds an id or a hash where a person gives a path.
         (FREE, "success", {"combination": "clip 1.0.0", "combination_hash": "1f"}, []),
         (FREE, "motion", {"end_effector": "tool0"}, []),
@@ -107,9 +106,9 @@ def test_the_command_line_beside_the_button_is_what_the_button_runs(free: tuple[
     log.record({episode_id: ModelError("no reply", "")}, ())
     retry = Retry(work="caption", maker_id=producer.maker_id, episode_id=episode_id)
     words = retry.words(workspace.stores)
-    assert "--caption.layout=tiles" in words
+    assert words[-1] == '--options={"annotators": {"caption": {"layout": "tiles"}}}'
     cached_reads.use_workspace(workspace)
-    lines = [code.value for code in draw("episode", {"episode": episode_id}).code]
+    lines = commands(draw("episode", {"episode": episode_id}))
     assert shlex.join(["ares", *words, "--workspace", workspace.path]) in lines
 
 
@@ -127,22 +126,21 @@ def test_a_button_tries_a_failed_caption_again_and_another_all_of_a_reason(
         page.get_by_role("button", name="Start it").click()
         page.get_by_text("caption again: 1 done, none failed").wait_for()
         page.get_by_text(REASON).wait_for(state="detached")
-        page.locator(".caption .text", has_text="open the drawer").wait_for()
+        expect(page.get_by_label("Caption", exact=True)).to_have_value(re.compile("open the drawer"))
         assert len(list(list_failures(workspace.stores))) == 2
-        page.goto(f"{address}/status")
-        show = page.locator(".st-key-status-failures").get_by_text("Show episodes")
-        show.click()
+        page.goto(f"{address}/quality")
+        act_on_row(page, "quality-failures")
         page.get_by_role("button", name="Try all of them again with caption").wait_for()
         # The table of the failures behind a reason: a button opens the episode of its row.
-        page.locator("[class*=st-key-status-failed]").get_by_text("Open", exact=True).first.click()
+        act_on_row(page, "quality-failed")
         page.wait_for_url(re.compile("/episode.episode="))
         page.get_by_text(REASON).wait_for()
         page.go_back()
-        show.click()
+        act_on_row(page, "quality-failures")
         page.get_by_role("button", name="Try all of them again with caption").click()
         page.get_by_role("button", name="Start it").click()
         page.get_by_text("caption again: 2 done, none failed").wait_for()
-        page.get_by_text("nothing has failed").wait_for()
+        page.get_by_role("heading", name="Work that failed").wait_for(state="detached")
     assert not list(list_failures(workspace.stores))
     assert workspace.stores.tables.episodes.count("caption = 'open the drawer'") == 3
 
@@ -167,7 +165,7 @@ def test_a_try_is_stopped_and_its_end_is_seen_by_another_server(free: tuple[Work
     os.kill(job.pid, signal.SIGCONT)
     assert wait_for_job(workspace.stores, "annotate", ALL_FAILURES).state == "stopped"
     cached_reads.use_workspace(workspace)
-    assert any(caption.value.startswith("stopped by Ben, started") for caption in draw("status").caption)
+    assert any(caption.value.startswith("stopped by Ben, started") for caption in draw("quality").caption)
 
 
 @pytest.mark.slow
@@ -196,7 +194,7 @@ def test_a_try_with_another_model_than_the_run_that_failed_is_no_success(
         start_command(other.stores, words, "Ada", ALL_FAILURES)
         assert wait_for_job(other.stores, "annotate", ALL_FAILURES).state == "finished"
     cached_reads.use_workspace(workspace)
-    app = draw("status")
+    app = draw("quality")
     (error,) = [box.value for box in app.error]
     assert "nothing was tried" in error and "had another model" in error
     assert not [box.value for box in app.success if "caption again" in box.value]
@@ -210,9 +208,22 @@ def test_a_job_without_a_document_is_drawn(free: tuple[Workspace, Retry]) -> Non
     job = Job(words=words, subject=ALL_FAILURES, started="2026-01-01", state="finished")
     write_job(find_job_path(workspace.stores, words), job, report={"status": 0, "document": {}})
     cached_reads.use_workspace(workspace)
-    app = draw("status")
+    app = draw("quality")
     assert not app.exception and not app.error
     assert any(caption.value.startswith("done, started 2026-01-01") for caption in app.caption)
+
+
+def test_a_running_job_says_its_count_its_rate_and_the_time_left(free: tuple[Workspace, Retry]) -> None:
+    workspace, _ = free
+    words = ("annotate", "caption")
+    path = find_job_path(workspace.stores, words)
+    lock = take_job_lock(path)  # as the process of the job holds it
+    job = Job(words=words, started="2026-01-01", step="caption", done=40, total=100, left_seconds=30.0)
+    write_job(path, job)
+    cached_reads.use_workspace(workspace)
+    (progress,) = draw("jobs").get("progress")
+    os.close(lock)
+    assert progress.proto.text.replace("\\", "") == "caption: 40 of 100, 2 a second, about 30 s left"
 
 
 class _Options(AnnotatorOptions):
@@ -235,10 +246,10 @@ def test_another_try_has_every_option_that_is_not_the_default(tmp_path: Path) ->
         producer = Producer(annotator="mine", version="1", settings=options)
         workspace.stores.annotations.add_producer(producer)
         words = Retry(work="mine", maker_id=producer.maker_id).words(workspace.stores)
-    given = build_parser("annotate").parse_args(words).option_values
-    values = select_options_by_annotator(given, {"mine": _Options})["mine"]
-    assert _Options.model_validate(values) == _Options.model_validate(options)
-    assert "usual" not in values
+    _, values = read_annotator_options(words[-1].partition("=")[2], ["mine"])
+    own = {name.partition(".")[2]: value for name, value in values.items()}
+    assert _Options.model_validate(own) == _Options.model_validate(options)
+    assert "usual" not in own
 
 
 @pytest.mark.slow
@@ -249,7 +260,7 @@ def test_failures_of_another_model_say_so_and_start_nothing(paid: tuple[Workspac
     start_command(other.stores, words, "Ada", ALL_FAILURES)
     wait_for_job(other.stores, "annotate", ALL_FAILURES)
     cached_reads.use_workspace(other)
-    assert any("nothing would be tried" in box.value for box in draw("status").error)
+    assert any("nothing would be tried" in box.value for box in draw("quality").error)
 
 
 def test_failed_work_of_an_annotator_that_is_gone_is_shown(free: tuple[Workspace, Retry]) -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.dashboard.cards import make_grade_badge
-from app.dashboard.column_words import value_line
-from app.dashboard.markdown_text import escape_markdown
-from app.dashboard.player_data import thin_times, thin_values
-from app.dashboard.results import list_sort_columns
-from app.dashboard.view_state import (
+from ares.errors import RequestError
+from ares_app.dashboard.cards import make_grade_badge
+from ares_app.dashboard.column_words import value_line
+from ares_app.dashboard.markdown_text import escape_markdown
+from ares_app.dashboard.player_data import thin_times, thin_values
+from ares_app.dashboard.results import list_sort_columns
+from ares_app.dashboard.view_state import (
     ColumnFilter,
     ViewState,
     view_filter_sql,
     view_from_params,
     view_to_params,
 )
-from ares.errors import RequestError
 
 _COLUMNS = {"dataset": "string", "success": "bool", "num_steps": "int64"}
 
@@ -153,7 +153,8 @@ def test_one_badge_says_the_grade_and_whether_it_counts(
         ("duration_seconds", 5.46, "", "duration: 5.5 s"),
         ("rate_hz", 10.0, "", "rate: 10 Hz"),
         ("path_length", 0.25, "m", "path length: 0.25 m"),
-        ("success", False, "", "success: no"),
+        ("success", False, "", "outcome (success or failure): failure"),
+        ("outcome", "partial", "", "outcome: partial"),
         ("grade_score", None, "", "grade score: no value"),
     ],
 )

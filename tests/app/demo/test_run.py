@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from app.cli.app import _demo_report_blocks
-from app.cli.main import main
-from app.demo import TEST_NOTE, DemoReport, make_demo_settings
 from ares.settings import Settings
 from ares.workspace import open_workspace
+from ares_app.cli.app import _demo_report_blocks
+from ares_app.cli.main import main
+from ares_app.demo import DEMO_FOLDER, TEST_NOTE, DemoReport, make_demo_settings
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("demo")
-    command = [sys.executable, "-m", "app.cli.main", "demo", "--no-serve", "--json"]
+    command = [sys.executable, "-m", "ares_app.cli.main", "demo", "--no-serve", "--json"]
     process = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=folder)
     assert process.returncode == 0, process.stderr
     document: dict[str, Any] = json.loads(process.stdout)
@@ -81,30 +81,27 @@ def test_the_judge_passes_its_battery_and_the_simulation_says_what_is_true(demo:
     assert all("answers of simulation (no person)" in line for line in demo["measured"].values())
 
 
-@pytest.mark.parametrize("command", ["search", "review", "set", "export"])
-def test_the_commands_of_the_readme_work_on_the_demo(
-    demo: dict[str, Any], command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_lines_of_the_readme_work_on_the_demo(
+    demo: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Those on a workspace that exists; the set of the export is made before."""
+    """In their order; of the annotators the one that needs no model, and the page is opened by other tests."""
     readme = (Path(__file__).resolve().parents[3] / "README.md").read_text()
-    block = readme.split("```sh\n")[1].split("```")[0]
-    paths = {
-        "~/curation": demo["workspace"],
-        "~/exports/sinks": str(tmp_path / "out"),
-        "bridge_dataset": "metaworld_sawyer",
+    shell, python = (readme.split(f"```{language}\n")[1].split("```")[0] for language in ("sh", "python"))
+    lines = [shlex.split(line, comments=True)[1:] for line in shell.splitlines() if line.startswith("ares ")]
+    names = ["ingest", "annotate", "review", "search", "set", "export", "app"]
+    assert [words[0] for words in lines] == names and lines.pop() == ["app"]
+    own: dict[str, tuple[str, ...]] = {
+        "~/data/bridge_dataset": (str(DEMO_FOLDER / "samples" / "rlds"),),
+        "bridge_dataset": ("metaworld_sawyer",),
+        "~/exports/drawers": (str(tmp_path / "out"),),
+        **dict.fromkeys(("embed", "caption", "success", "grade"), ()),
     }
-    lines = [shlex.split(line, comments=True)[1:] for line in block.splitlines() if line.startswith("ares ")]
-    (words,) = [words for words in lines if words[0] == command]
-    if command == "set":
-        words[words.index("sinks")] = "readme"
-    if command == "export":
-        words[1] = "accepted"
-    assert main([*(paths.get(word, word) for word in words), "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document and (command not in ("set", "export") or document["episodes"] > 0)
-
-
-def test_the_python_of_the_readme_finds_acceptable_captions_of_the_demo(demo: dict[str, Any]) -> None:
+    monkeypatch.setenv("ARES_WORKSPACE", demo["workspace"])
+    for words in lines:
+        assert main([part for word in words for part in own.get(word, (word,))] + ["--json"]) == 0, words
+        document = json.loads(capsys.readouterr().out)
+        assert document and (words[0] not in ("set", "export") or document["episodes"] > 0)
     with open_workspace(demo["workspace"], make_demo_settings(Settings())) as workspace:
-        hits = list(workspace.search("open the drawer", where="acceptable", limit=5))
-    assert hits and all(hit.caption for hit in hits)
+        monkeypatch.setattr("ares.open", lambda path: workspace)
+        exec(python, {})
+    assert "open" in capsys.readouterr().out

@@ -18,13 +18,13 @@ import httpx2
 import pytest
 import uvicorn
 
-from app.dashboard import make_served_pages
-from app.server import serve
-from app.server.connection_bounds import make_bounded_protocol
 from ares.errors import RequestError
 from ares.settings import Settings
 from ares.store import workspace_exists
 from ares.workspace import Workspace, new_workspace, open_workspace
+from ares_app.dashboard import make_served_pages
+from ares_app.server import serve
+from ares_app.server.connection_bounds import make_bounded_protocol
 
 # A connection of which nothing is heard for so long fails the test; none of these seconds are waited for.
 PATIENCE = 60
@@ -38,7 +38,7 @@ def test_beyond_loopback_a_password_is_needed(workspace: Workspace) -> None:
 @contextmanager
 def start_app(*arguments: object, **options: Any) -> Iterator[tuple[list[str], int]]:
     """`ares app` in a process of its own: what it says before its address, and its port."""
-    program = "import sys; from app.cli.main import main; sys.exit(main())"
+    program = "import sys; from ares_app.cli.main import main; sys.exit(main())"
     command = [sys.executable, "-O", "-P", "-c", program, "app", *map(str, arguments)]
     command += ["--port", "0", "--no-browser"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options) as server:
@@ -177,7 +177,7 @@ def test_a_connection_that_stops_in_a_request_is_closed(
     sent: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("_HEAD_SECONDS", "_BODY_SECONDS"):
-        monkeypatch.setattr(f"app.server.connection_bounds.{name}", 0.2)
+        monkeypatch.setattr(f"ares_app.server.connection_bounds.{name}", 0.2)
     with small_server(echo) as port, socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
         for part in sent[:-1]:
             connection.sendall(part)
@@ -189,7 +189,7 @@ def test_a_connection_that_stops_in_a_request_is_closed(
 
 @pytest.mark.slow
 def test_bytes_that_trickle_win_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.server.connection_bounds._HEAD_SECONDS", 0.2)
+    monkeypatch.setattr("ares_app.server.connection_bounds._HEAD_SECONDS", 0.2)
     with small_server(echo) as port, socket.create_connection(("127.0.0.1", port), 0.01) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nX: ")
         for _ in range(100 * PATIENCE):
@@ -207,7 +207,7 @@ def test_bytes_that_trickle_win_no_time(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.slow
 def test_a_request_that_is_complete_may_be_answered_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_HEAD_SECONDS", "_BODY_SECONDS"):
-        monkeypatch.setattr(f"app.server.connection_bounds.{name}", 0.05)
+        monkeypatch.setattr(f"ares_app.server.connection_bounds.{name}", 0.05)
 
     async def answer_slowly(scope: Any, receive: Any, send: Any) -> None:
         await asyncio.sleep(0.5)

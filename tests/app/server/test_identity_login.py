@@ -14,18 +14,15 @@ import pytest
 import streamlit as st
 from streamlit import config
 
-from app.dashboard import make_served_pages
-from app.server import serve
-from app.server.login import (
-    MAX_AGE_SECONDS,
-    IdentityLoginMiddleware,
-    IdentityProvider,
-    read_identity_provider,
-)
-from app.server.protection import PERSON_HEADER
 from ares.errors import RequestError
+from ares.imports import install_command
 from ares.settings import Settings
 from ares.workspace import new_workspace
+from ares_app.dashboard import make_served_pages
+from ares_app.server import serve
+from ares_app.server.identity_login import IdentityLoginMiddleware, IdentityProvider, read_identity_provider
+from ares_app.server.login import MAX_AGE_SECONDS
+from ares_app.server.protection import PERSON_HEADER
 from tests.app.server.asgi_client import Messages, answer_ok, headers_of, send_request, status_of
 
 _SECRET = "a secret of more than thirty-two characters"
@@ -264,7 +261,7 @@ def test_without_the_library_one_line_says_what_to_install(
     with pytest.raises(RequestError) as caught:
         read_identity_provider()
     reason = f"authlib is not installed, and [auth] of {folder}/home/.streamlit/secrets.toml needs it"
-    assert str(caught.value) == f"{reason}: pip install 'ares-curation[login]'"
+    assert str(caught.value) == f"{reason}: {install_command('ares-curation[login]')}"
 
 
 @pytest.mark.parametrize("settings", [{"trusted_proxies": ("10.0.0.2",)}, {"app_password": "s3cret"}])

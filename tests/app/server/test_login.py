@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from app.server.login import (
+from ares_app.server.login import MAX_AGE_SECONDS, LoginMiddleware
+from ares_app.server.login_attempts import (
     FREE_FAILURES,
-    MAX_AGE_SECONDS,
     MAX_FAILURES_PER_MINUTE,
     MAX_WAIT_SECONDS,
     LoginAttempts,
-    LoginMiddleware,
     group_client_address,
 )
 from tests.app.server.asgi_client import Messages, answer_ok, headers_of, send_request, status_of

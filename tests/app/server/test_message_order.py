@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.server.routes import CONNECTION_HEADER, MessageOrderMiddleware, release_next_message
+from ares_app.server.message_order import CONNECTION_HEADER, MessageOrderMiddleware, release_next_message
 
 # Messages of Streamlit as it encodes them: a click, what a part of the page sends by itself, and a heartbeat.
 _CLICK = b"\x5a\x05\x0a\x03a=%d"

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.server.login import IdentityLoginMiddleware, LoginMiddleware
-from app.server.protection import MOST_SOCKETS, ProxyPersonMiddleware
+from ares_app.server.identity_login import IdentityLoginMiddleware
+from ares_app.server.login import LoginMiddleware
+from ares_app.server.protection import MOST_SOCKETS, ProxyPersonMiddleware
 from tests.app.server.asgi_client import send_request, status_of
 from tests.app.server.test_identity_login import _PROVIDER, cookie
 from tests.app.server.test_login import _cookie, _post

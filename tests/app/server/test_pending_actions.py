@@ -9,14 +9,14 @@ import pytest
 from starlette.testclient import TestClient
 from streamlit.testing.v1 import AppTest
 
-from app.cli.main import main
-from app.dashboard import cached_reads
-from app.server.api import make_api
 from ares.curation import purge
 from ares.errors import StoreError
 from ares.settings import Settings
 from ares.store.sync import apply
 from ares.workspace import Workspace, open_workspace
+from ares_app.cli.main import main
+from ares_app.dashboard import cached_reads
+from ares_app.server.api import make_api
 
 _ALL = "num_steps > 0"
 

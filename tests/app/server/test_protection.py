@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.server.protection import SameOriginMiddleware, SecurityHeadersMiddleware, is_loopback
+from ares_app.server.protection import SameOriginMiddleware, is_loopback
+from ares_app.server.security_headers import SecurityHeadersMiddleware
 from tests.app.server.asgi_client import answer_ok, headers_of, send_request, status_of
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from app.server.api import make_api
-from app.server.protection import PERSON_HEADER, ProxyPersonMiddleware
 from ares.workspace import Workspace
+from ares_app.server.api import make_api
+from ares_app.server.protection import PERSON_HEADER, ProxyPersonMiddleware
 
 _NETWORKS = ["10.0.0.0/24", "2001:db8::1/128"]
 

@@ -6,9 +6,9 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from app.dashboard.cards import make_poster_url, make_video_url
-from app.server.routes import build_media_routes
 from ares.workspace import Workspace
+from ares_app.dashboard.cards import make_poster_url, make_video_url
+from ares_app.server.media_routes import build_media_routes
 
 
 @pytest.fixture(scope="module")

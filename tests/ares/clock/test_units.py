@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ares.clock import SECONDS_BY_UNIT, TimeUnit, infer_stamp_unit
-from ares.clock.stamps import parse_time_unit_suffix
+from ares.clock.units import parse_time_unit_suffix
 
 RATES_HZ = (2.0, 400.0)
 

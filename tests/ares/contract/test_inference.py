@@ -8,11 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ares.contract import MeaningContract, collect_contract_evidence, infer_contract
-from ares.contract.contracts import UNKNOWN, meaning_contract_from_json
+from ares.contract import (
+    ContractEvidence,
+    MeaningContract,
+    collect_contract_evidence,
+    find_clashes,
+    infer_contract,
+)
+from ares.contract.contracts import UNKNOWN, GroupKind, estimate_from_json, meaning_contract_from_json
+from ares.contract.evidence import SignalRanges
+from ares.contract.units import possible_units
+from ares.episode import Json
 from ares.signals import EpisodeSignals
-from benchmarks.false_clashes import clashes_of_halves
-from benchmarks.quality import read_layouts
+from benchmarks.planted_differences import layout_of, read_world
 from tests.generators.contracts import GeneratedDataset, random_meaning
 
 # Seeds that chose nothing, and that benchmark 23 does not use either.
@@ -20,9 +28,9 @@ SEEDS = range(90_000, 90_030)
 JOINTS = tuple(f"joint_{number}" for number in range(6))
 
 
-def contract_of(
+def evidence_of(
     state: np.ndarray, action: np.ndarray, names: tuple[str, ...], action_names: tuple[str, ...] = ()
-) -> MeaningContract:
+) -> ContractEvidence:
     signals = EpisodeSignals(
         episode_id="a",
         seconds=np.arange(len(state)) / 20,
@@ -34,6 +42,13 @@ def contract_of(
     )
     evidence = collect_contract_evidence(signals)
     assert evidence is not None
+    return evidence
+
+
+def contract_of(
+    state: np.ndarray, action: np.ndarray, names: tuple[str, ...], action_names: tuple[str, ...] = ()
+) -> MeaningContract:
+    evidence = evidence_of(state, action, names, action_names)
     contract = infer_contract("robot", names, action_names or names, [evidence])
     assert contract is not None
     return contract
@@ -55,7 +70,7 @@ def value(contract: MeaningContract, signal: str, name: str) -> str:
 def test_of_videos_alone_nothing_is_inferred() -> None:
     empty = np.empty((40, 0))
     contract = contract_of(empty, empty, ())
-    assert (contract.num_episodes, contract.signals, contract.profiles) == (1, (), {})
+    assert (contract.num_episodes, contract.signals) == (1, ())
 
 
 def infer_generated(dataset: GeneratedDataset) -> MeaningContract:
@@ -145,9 +160,13 @@ def test_a_dimension_that_moves_against_its_command_is_named() -> None:
 @pytest.mark.parametrize("is_high_open", [True, False])
 def test_an_object_between_the_fingers_tells_the_closed_end(is_high_open: bool) -> None:
     command = np.where(np.arange(200) % 100 < 50, 1.0, 0.0)[:, None]
-    opening = np.maximum(command, 0.3)  # an object is 0.3 wide
-    action, state = (command, opening) if is_high_open else (1 - command, 1 - opening)
-    contract = contract_of(state, action, ("gripper",))
+    evidence = []
+    for width in (0.3, 0.3, 0.0):  # an object is 0.3 wide; the last grasp misses it
+        opening = np.maximum(command, width)
+        action, state = (command, opening) if is_high_open else (1 - command, 1 - opening)
+        evidence.append(evidence_of(state, action, ("gripper",)))
+    contract = infer_contract("robot", ("gripper",), ("gripper",), evidence)
+    assert contract is not None
     expected = "high is open" if is_high_open else "high is closed"
     assert value(contract, "state.gripper", "gripper") == expected
     assert value(contract, "action.gripper", "gripper") == expected
@@ -174,9 +193,46 @@ def test_a_contract_is_the_same_after_json() -> None:
     assert again.to_json() == contract.to_json()
 
 
+def test_what_was_too_unsure_is_not_claimed_after_json() -> None:
+    """A workspace may have an estimate of one candidate whose probability was too low."""
+    stored: dict[str, Json] = {"value": "unknown", "origin": "values", "candidates": {"rad": 0.6}}
+    assert str(estimate_from_json(stored)) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high", "units"),
+    [
+        ("arm", -0.97, 0.98, {"rad", "normalised"}),
+        ("arm", -5, 5, {"rad", "deg", "percent"}),
+        ("arm", -500, 400, {"deg", "ticks"}),
+        ("position", -3, 5, {"m", "cm"}),
+        ("position", -20, 60, {"cm", "mm"}),
+        ("gripper", 0, 0.8, {"fraction", "rad"}),
+        ("gripper", -0.2, 0.6, {"signed", "rad"}),
+        ("gripper", 0, 85, {"percent", "deg", "mm"}),
+        ("gripper", 3, 230, {"deg", "byte", "ticks"}),
+        ("gripper", 0, 850, {"deg", "ticks"}),
+        ("arm", -1.8, 2.6, {"rad"}),
+        ("position", 150, 600, {"mm"}),
+        ("gripper", 0.11, 1.007, {"fraction"}),
+        ("gripper", 1400, 2600, {"ticks"}),
+    ],
+)
+def test_a_range_that_fits_several_units_is_none_of_them(
+    kind: GroupKind, low: float, high: float, units: set[str]
+) -> None:
+    part = SignalRanges(low=np.array([low]), high=np.array([high]), is_two_valued=np.array([False]))
+    assert {*possible_units(kind, [part]).candidates} == units
+
+
+def test_a_gripper_of_lerobot_is_a_percentage_by_its_name() -> None:
+    closing = 8 + 40 * np.sin(np.arange(200) / 20)[:, None] ** 2
+    assert value(contract_of(closing, closing, ("gripper.pos",)), "state.gripper", "unit") == "percent"
+    assert value(contract_of(closing, closing, ("gripper",)), "state.gripper", "unit") == UNKNOWN
+
+
 def test_halves_of_a_simulated_robot_that_rests_longer_in_one_are_of_one_unit(shared_data: Path) -> None:
     """Its noise is how evenly a joint moves, and nothing of an encoder."""
-    ((_, episodes),) = read_layouts(str(shared_data / "gr1_sim_lerobot_v20"))
-    evidence = [part for part in map(collect_contract_evidence, episodes) if part is not None]
-    names = (episodes[0].state_names, episodes[0].action_names)
-    assert clashes_of_halves(names, evidence, ([2, 4], [3, 0, 1])) == []
+    pairs = read_world(shared_data / "gr1_sim_lerobot_v20", "gr1").pairs
+    parts = (("one", (2, 4)), ("two", (3, 0, 1)))
+    assert not find_clashes([layout_of(name, [pairs[n] for n in part]) for name, part in parts])

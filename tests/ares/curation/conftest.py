@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from annotators.base import FrameVectors
 from ares.annotation import Column, Producer
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from ares_annotators.base import FrameVectors
 from tests.ares.export.segments import segment
 from tests.ingesting import ingest_paths
 from tests.workspaces import copy_workspace

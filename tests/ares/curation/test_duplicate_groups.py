@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.main import main
 from ares.curation.copies import CopyPair
 from ares.curation.duplicate_groups import group_pairs, list_duplicate_pairs
 from ares.search import compute_facets
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from ares_app.cli.main import main
 from tests.ares.curation.test_composition import draw_course, ids_of, make_record
 
 COLUMNS = ("duplicate_group", "num_duplicates", "duplicate_by", "duplicate_score")
@@ -109,24 +109,18 @@ def test_of_many_pairs_those_stay_that_hold_a_group_together() -> None:
 def test_the_command_prints_the_groups_and_ends_with_one(
     copied: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["check", "--duplicates", "-w", copied.path]) == 1
+    assert main(["audit", "duplicates", "-w", copied.path]) == 1
     out = capsys.readouterr().out
     first = ids_of(copied, "key LIKE '0%'")[0]
     assert "2 groups of near duplicates with 5 episodes among 9 episodes; compared: 9 by signals" in out
     assert f"duplicate_group = '{first}'" in out
-    assert main(["check", "--duplicates", "a", "-w", copied.path, "--json"]) == 1
+    assert main(["audit", "duplicates", "a", "-w", copied.path, "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["compared"]["signals"] == 6
     copied.remove(where="dataset = 'b'")
-    assert main(["check", "--duplicates", "-w", copied.path]) == 0
+    assert main(["audit", "duplicates", "-w", copied.path]) == 0
     assert "0 groups of near duplicates" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [(["nowhere"], "no dataset 'nowhere'"), (["--video"], "--video does not go with --duplicates")],
-)
-def test_the_command_says_what_it_cannot_do(
-    copied: Workspace, capsys: pytest.CaptureFixture[str], arguments: list[str], text: str
-) -> None:
-    assert main(["check", "--duplicates", *arguments, "-w", copied.path]) == 2
-    assert text in capsys.readouterr().err
+def test_the_command_says_what_it_cannot_do(copied: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "duplicates", "nowhere", "-w", copied.path]) == 2
+    assert "no dataset 'nowhere'" in capsys.readouterr().err

@@ -102,3 +102,15 @@ def test_groups_are_counted_as_by_hand(workspace: Workspace, where: str, by: str
         text = episode.instruction if by == "task" else str(episode.metadata["recorded_at"])[:10]
         expected[text or None] = expected.get(text or None, 0) + 1
     assert {group.value: group.episodes for group in view.count_by(by)} == expected
+
+
+def test_an_episode_that_ended_partial_or_aborted_is_known_and_no_success(workspace: Workspace) -> None:
+    first, second, *_ = sorted(workspace.stores.tables.episodes.ids("success"))
+    before = workspace.episodes.count_by("task").statistics
+    for episode_id, outcome in ((first, "partial"), (second, "aborted")):
+        workspace.correct(episode_id, outcome=outcome, person="Ada")
+    workspace.sync()
+    after = workspace.episodes.count_by("task").statistics
+    assert before is not None and after is not None
+    assert (after.total.others, after.total.known) == (2, before.total.known)
+    assert after.total.success_share == 28 / 45

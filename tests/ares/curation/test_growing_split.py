@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from app.cli.main import main
 from ares.episode import Record
 from ares.errors import RequestError
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from ares_app.cli.main import main
 from tests.ares.curation.test_composition import draw_course, ids_of, make_record
 
 SHARES = {"train": 0.8, "val": 0.2}
@@ -72,7 +72,7 @@ def test_a_copy_of_a_val_episode_goes_to_val_also_when_the_set_is_made_again(ws:
         next(id for id in before if before[id] == "val"),
         *[id for id in before if before[id] == "train"][:5],
     ]
-    rows = ws.episodes.with_ids(originals).to_arrow(["episode_id", "key"]).to_pylist()
+    rows = (ws.episodes & originals).to_arrow(["episode_id", "key"]).to_pylist()
     number_of = {row["episode_id"]: int(row["key"]) for row in rows}
     copies = add(ws, [record_of(number_of[id], f"copy of {id}") for id in originals])
     wanted = {copy: before[id] for copy, id in zip(copies, originals, strict=True)}
@@ -147,6 +147,8 @@ def test_merged_sets_keep_the_sides_of_both(ws: Workspace) -> None:
     sides = split(ws, "a") | split(ws, "b", seed=1)
     ws.sets.combine("both", "union", "a", "b")
     assert split(ws, "both", seed=7) == sides
+    ws.sets.create("named", where="in_set('a') OR in_set('both')")
+    assert split(ws, "named", seed=5) == sides
     split(ws, "a", seed=3, fresh=True)
     assert split(ws, "both", seed=8) == sides, "a table of its own, whatever becomes of the others"
 
@@ -191,6 +193,18 @@ def test_the_table_travels_with_the_lock_and_with_exports(
     assert set(rows[0]) == {"content_hash", "side", "rule", "seed", "episode_id"}
     val = (tmp_path / "all-val" / "manifest.split.jsonl").read_text()
     assert {json.loads(line)["side"] for line in val.splitlines()} == {"val"}
+    with open_workspace(str(tmp_path / "elsewhere"), Settings(), create=True) as ws3:
+        ws3.ingest(tmp_path / "all", quiet=True)
+        ws3.ingest(demo_samples / "rlds", quiet=True)
+        ws3.sets.create("mine", where="true")
+        hashes = {row["episode_id"]: row["content_hash"] for row in rows}
+        drawn = {
+            episode.content_hash: side
+            for id, side in split(ws3, "mine", seed=9).items()
+            for episode in [ws3.episodes[id]]
+        }
+        assert {hashes[id]: side for id, side in before.items()}.items() <= drawn.items()
+        assert len(drawn) > len(before)
     for name in ("all-val", "before"):
         with open_workspace(str(tmp_path / f"{name}-ws"), Settings(), create=True) as ws2:
             card, again = tmp_path / f"{name}.json", tmp_path / f"{name}-again"
@@ -198,3 +212,31 @@ def test_the_table_travels_with_the_lock_and_with_exports(
             assert not report.differences
             ws2.sets.create("all", where="true")
             assert split(ws2, seed=9) == before
+
+
+def test_exports_and_what_reads_them_have_the_sides_of_the_split(
+    ws: Workspace, tmp_path: Path, demo_samples: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A trainer that reads the splits of LeRobot or TFDS must not train on val, nor on what has no side yet."""
+    ws.ingest(demo_samples / "video", quiet=True)
+    ws.sets.create("all", [row.episode_id for row in ws.episodes][1:], {})
+    sides = {ws.episodes[id].content_hash: side for id, side in split(ws).items()}
+    ws.sets.create("all", where="true")
+    counts = {side: [*sides.values()].count(side) for side in SHARES} | {"no_side": 1}
+    splits = {}
+    for format in ("lerobot", "lerobot-v2.1", "rlds"):
+        folder = tmp_path / format
+        assert main(["export", "all", str(folder), "--format", format, "-w", str(ws.path)]) == 0
+        said = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items())
+        assert f"splits: {said}" in capsys.readouterr().out
+        (info,) = (*folder.glob("meta/info.json"), *folder.glob("*/*/dataset_info.json"))
+        splits[format] = json.loads(info.read_text())["splits"]
+        with open_workspace(str(tmp_path / f"{format}-ws"), Settings(), create=True) as again:
+            again.ingest(folder, quiet=True)
+            read = {row.content_hash: row.split for row in again.episodes}
+        if format != "rlds":  # its frames are encoded, and have another hash
+            assert read == dict.fromkeys(read, "no_side") | sides
+        assert {side: [*read.values()].count(side) for side in counts} == counts
+    stops = [f"{start}:{stop}" for start, stop in ((0, counts["train"]), (counts["train"], 11), (11, 12))]
+    assert splits["lerobot"] == splits["lerobot-v2.1"] == dict(zip(counts, stops, strict=True))
+    assert [row["name"] for row in splits["rlds"]] == list(counts)

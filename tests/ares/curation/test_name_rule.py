@@ -7,21 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from app.dashboard.user_limits import choose_export_destination
 from ares.curation import (
     Sets,
-    delete_view,
     list_tags,
-    list_views,
-    save_view,
     undo,
 )
-from ares.curation.lock_files import parse_lock, read_lock_document
+from ares.curation.lock_files import SetLock, read_lock
 from ares.errors import RequestError
 from ares.review import QueueRequest
 from ares.settings import Settings
-from ares.store import quote_literal, record_action
+from ares.store import quote_literal
 from ares.workspace import Workspace, open_workspace
+from ares_app.dashboard.user_limits import choose_export_destination
 from tests.workspaces import copy_workspace
 
 # Letters of several scripts, signs of SQL, shells, globs, addresses and Markdown, and what needs a joiner.
@@ -77,7 +74,6 @@ def test_a_wrong_name_is_refused_in_the_same_words_everywhere(
     attempts: list[Callable[[], object]] = [
         lambda: kept.tag(name, ids=ids[:1]),
         lambda: kept.untag(name, ids=ids[:1]),
-        lambda: save_view(stores, name, {"q": ["x"]}),
         lambda: sets.create(name, ids=ids[:1]),
         lambda: sets.rename("good", name),
         lambda: QueueRequest(name=name, question="success", person="Ann"),
@@ -90,8 +86,8 @@ def test_a_wrong_name_is_refused_in_the_same_words_everywhere(
         own.append(str(error.value))
     assert all(text.startswith("that cannot be the name of a ") for text in own)
     # Of a name with "/" a queue and a folder say that it has no parts.
-    assert len({text.partition(": ")[2] for text in own[:5]}) == 1 and fault in own[0]
-    assert list(sets) == ["good"] and not list_tags(stores) and not list_views(stores)
+    assert len({text.partition(": ")[2] for text in own[:4]}) == 1 and fault in own[0]
+    assert list(sets) == ["good"] and not list_tags(stores)
 
 
 def _round_trip(workspace: Workspace, name: str, folder: Path) -> None:
@@ -104,16 +100,13 @@ def _round_trip(workspace: Workspace, name: str, folder: Path) -> None:
     assert list(sets.ids(sets[name])) == ids[:2]
     lock = folder / "lock.json"
     Sets(stores.annotations).write_lock(Sets(stores.annotations)[name], lock)
-    locked, members = parse_lock(read_lock_document(lock), lock)
-    assert (locked.name, members) == (name, ids[:2])
+    locked, _ = read_lock(lock, SetLock)
+    assert (locked.name, locked.ids) == (name, ids[:2])
     workspace.tag(name, ids=ids[1:3])
     assert [use.tag for use in list_tags(stores)] == [name]
     assert stores.tables.episodes.ids(f"tagged({quote_literal(name)}) AND {where}") == {ids[1]}
-    save_view(stores, name, {"f.tags": [name]})
-    assert [(view.name, view.query["f.tags"]) for view in list_views(stores)] == [(name, [name])]
-    delete_view(stores, name)
     workspace.untag(name, ids=ids[1:3])
-    assert not list_tags(stores) and not list_views(stores)
+    assert not list_tags(stores)
     sets.delete(name)
     assert list(sets) == ["good"]
     undo(stores)
@@ -129,11 +122,8 @@ def test_names_in_any_script_and_with_any_sign_go_round(name: str, kept: Workspa
 
 
 def test_names_of_older_rules_stay_valid(curated: Workspace, ids: list[str]) -> None:
-    """A view with "@", a tag with an empty part and a set of a hundred letters were allowed once."""
+    """A tag with an empty part and a set of a hundred letters were allowed once."""
     stores, long = curated.stores, "x" * 100
-    record_action(stores.annotations, "view_save", "Ann", count=1, details={"name": "me@lab", "query": {}})
-    save_view(stores, "me@lab", {"q": ["x"]})
-    delete_view(stores, "me@lab")
     curated.sets.create("short", ids=ids[:1])
     log, headers = stores.annotations, dict(stores.annotations.find_documents("sets", "short@"))
     for key, document in headers.items():

@@ -87,13 +87,15 @@ def test_words_about_purged_episodes_go_with_them(curated: Workspace, ids: list[
     """Replies that were kept, notes, recipes, and what was made of an instruction that nobody else has."""
     log = curated.stores.annotations
     secret = curated.stores.tables.episodes.get_episode(ids[0]).instruction
+    curated.correct(ids[0], instruction="fold the towel", person="Ada")
     curated.note("the walrus slips", [ids[0]])
     curated.note("the badger slips", ids[:2])
     curated.tag("odd", where="caption = 'lift zebra00x quickly'")
     curated.sets.create("one", where="caption = 'lift zebra00x quickly'")
     log.put_documents("model_replies", {"a1": {"text": "a walrus lifts"}, "spent/m/1": {"calls": 1}})
     log.put_documents("success_criteria", {"c1": {"task": secret, "criteria": ["is the walrus gone?"]}})
-    purge(curated, [episode.episode_id for episode in curated.episodes if episode.instruction == secret])
+    same = curated.episodes.where(f"coalesce(instruction_original, instruction) = '{secret}'")
+    purge(curated, list(same.ids()))
     texts = str([list(log.find_documents(name)) for name in log.collections()])
     assert "walrus" not in texts and "zebra00x" not in texts and "badger" in texts
     assert log.get_document("model_replies", "spent/m/1") == {"calls": 1}

@@ -154,7 +154,7 @@ def test_annotations_that_come_meanwhile_are_shown_after_the_undo(curated: Works
 
 @pytest.mark.slow
 def test_a_duplicate_of_a_removed_episode_is_none_any_more(curated: Workspace, demo_samples: Path) -> None:
-    from ingest.base import SourceOptions
+    from ares_ingest.base import SourceOptions
 
     ingest_paths(curated.stores, [str(demo_samples / "video")], SourceOptions(dataset="zz"), quiet=True)
     episodes = curated.stores.tables.episodes

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.curation import Sets, undo
-from ares.curation.lock_files import parse_lock, read_lock_document
+from ares.curation.lock_files import SetLock, read_lock
 from ares.doctor import run_checks
 from ares.errors import RequestError
 from ares.store import AnnotationStore
@@ -104,7 +104,8 @@ def test_a_lock_file_brings_the_set_back(sqlite: SqliteAnnotationStore, tmp_path
     selection = sets.create("good", ["b", "a"], {"where": "success"})
     sets.write_lock(selection, path)
     # A lock is for another laboratory, and does not name who has frozen it.
-    assert parse_lock(read_lock_document(path), path) == (replace(selection, person=""), ["a", "b"])
+    lock, read = read_lock(path, SetLock)
+    assert (read, lock.ids) == (replace(selection, person=""), ["a", "b"])
 
 
 @pytest.mark.parametrize("change", ["drop", "add", "swap"])
@@ -115,14 +116,14 @@ def test_a_changed_lock_file_is_refused(sqlite: SqliteAnnotationStore, tmp_path:
     document["ids"] = {"drop": ["a"], "add": ["a", "b", "c"], "swap": ["a", "c"]}[change]
     path.write_text(json.dumps(document))
     with pytest.raises(RequestError, match="changed after it was written"):
-        parse_lock(read_lock_document(path), path)
+        read_lock(path, SetLock)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "not JSON"])
 def test_a_file_that_is_no_lock_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "x").write_text(text)
     with pytest.raises(RequestError, match="cannot be read"):
-        parse_lock(read_lock_document(tmp_path / "x"), tmp_path / "x")
+        read_lock(tmp_path / "x", SetLock)
 
 
 def test_those_who_freeze_at_once_get_versions_of_their_own(store: AnnotationStore) -> None:
@@ -171,7 +172,7 @@ def test_a_renamed_set_keeps_versions_members_and_lock(
     assert list(sets) == ["better"] and sets["better"].label == "better@2"
     assert list(sets.ids(sets["better@1"])) == ids[:5]
     sets["better"].write_lock(tmp_path / "lock")
-    assert parse_lock(read_lock_document(tmp_path / "lock"), tmp_path / "lock")[1] == ids[:2]
+    assert read_lock(tmp_path / "lock", SetLock)[0].ids == ids[:2]
     assert sets.create("better", ids[:3], {}).label == "better@3"
     undo(curated.stores)
     assert sets["good"].label == "good@2" and sets["better"].label == "better@3"

@@ -9,7 +9,7 @@ import pytest
 
 from ares.annotation import Producer
 from ares.curation import Sets, purge_episodes
-from ares.curation.lock_files import parse_lock, read_lock_document
+from ares.curation.lock_files import SetLock, read_lock
 from ares.doctor import run_checks
 from ares.episode import Span
 from ares.errors import RequestError
@@ -74,14 +74,14 @@ def test_spans_are_chosen_by_text_limit_and_list(segmented: Workspace, ids: list
 def test_a_lock_proves_spans(segmented: Workspace, tmp_path: Path) -> None:
     frozen = segmented.sets.create_spans("parts", where="annotator = 'segment'")
     frozen.write_lock(tmp_path / "lock.json")
-    read, members = parse_lock(read_lock_document(tmp_path / "lock.json"), tmp_path / "lock.json")
+    locked, read = read_lock(tmp_path / "lock.json", SetLock)
     assert (read.num_spans, read.ids_hash) == (4, frozen.ids_hash)
-    assert list(map(Span.parse, members)) == list(frozen.spans)
+    assert list(map(Span.parse, locked.ids)) == list(frozen.spans)
     document = json.loads((tmp_path / "lock.json").read_text())
     document["ids"][0] = document["ids"][0].replace("1.25", "1.35")
     (tmp_path / "lock.json").write_text(json.dumps(document))
     with pytest.raises(RequestError, match="was changed"):
-        parse_lock(read_lock_document(tmp_path / "lock.json"), tmp_path / "lock.json")
+        read_lock(tmp_path / "lock.json", SetLock)
 
 
 @pytest.mark.slow

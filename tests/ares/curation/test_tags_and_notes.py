@@ -11,12 +11,9 @@ from ares.curation import (
     SelectedEpisodes,
     add_note,
     add_tag,
-    delete_view,
     list_tags,
-    list_views,
     notes_of,
     remove_tag,
-    save_view,
     tags_of,
     undo,
 )
@@ -132,20 +129,3 @@ def test_the_doctor_repairs_tags_and_notes_from_the_log(
     run_checks(curated.stores, repair=True)
     assert run_checks(curated.stores) == []
     assert curated.stores.tables.episodes.ids(f"array_has({column}, 'a')") == set(ids[:2])
-
-
-def test_views_are_saved_replaced_deleted_and_brought_back(curated: Workspace) -> None:
-    stores = curated.stores
-    for name in ("drawers", "all"):
-        save_view(stores, name, {"q": [name], "cut": ["0.6"]}, person="Ann")
-    replaced = save_view(stores, "drawers", {"q": ["open drawer"]}, person="Bo")
-    assert [(view.name, view.query, view.person) for view in list_views(stores)] == [
-        ("all", {"q": ["all"], "cut": ["0.6"]}, "Ann"),
-        ("drawers", {"q": ["open drawer"]}, "Bo"),
-    ]
-    undo(stores, replaced.number, person="Bo")
-    assert list_views(stores)[1].query == {"q": ["drawers"], "cut": ["0.6"]}
-    deleted = delete_view(stores, "drawers")
-    assert [view.name for view in list_views(stores)] == ["all"]
-    undo(stores, deleted.number)
-    assert [view.name for view in list_views(stores)] == ["all", "drawers"]

@@ -11,7 +11,7 @@ import pytest
 from ares.doctor import relocate_sources, run_checks
 from ares.media import fingerprint
 from ares.workspace import Workspace
-from ingest.base import SourceOptions
+from ares_ingest.base import SourceOptions
 from tests.ingesting import ingest_paths
 
 

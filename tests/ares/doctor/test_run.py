@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from annotators.base import FrameVectors
 from ares.annotation import Annotation, Column, Producer
 from ares.doctor import Finding, run_checks
 from ares.settings import settings_from_environment
@@ -21,6 +20,7 @@ from ares.store import applied_sequence, reset_applied_sequence
 from ares.store.lance.table import TableWriter
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.workspace import Workspace, open_workspace
+from ares_annotators.base import FrameVectors
 from tests.workspaces import CommandResult, copy_workspace
 
 Corrupt = Callable[[Workspace], object]

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from app.cli.main import main
 from ares.contract import ClashError, find_contracts_of_episodes
 from ares.episode import Record, Signal
 from ares.errors import RequestError
 from ares.registry import exporters
 from ares.workspace import Workspace
+from ares_app.cli.main import main
 from tests.ares.export.made_episodes import make_record, make_set
 from tests.thinning import some_by_day
 
@@ -31,9 +31,9 @@ def arm_record(number: int, dataset: str, scale: float = 1.0, names: Sequence[st
 
 
 def gripper_record(number: int, dataset: str, is_high_open: bool) -> Record:
-    """A gripper that closes on something 0.3 wide, twice."""
+    """A gripper that closes on something 0.3 wide, twice; in a tenth episode it misses that."""
     command = np.where(np.arange(200) % 100 < 50, 1.0, 0.0)[:, None]
-    opening = np.maximum(command, 0.3)
+    opening = np.maximum(command, 0.0 if number % 10 == 0 else 0.3)
     state, action = (opening, command) if is_high_open else (1 - opening, 1 - command)
     return record(number, dataset, ("gripper",), state, action)
 
@@ -91,7 +91,7 @@ def test_degrees_and_radians_are_refused_until_a_conversion_is_named(
 def test_two_gripper_conventions_are_refused_until_a_conversion_is_named(
     ws: Workspace, tmp_path: Path
 ) -> None:
-    records = [gripper_record(1, "opens", True), gripper_record(2, "closes", False)]
+    records = [gripper_record(1, "opens", True), *(gripper_record(n, "closes", False) for n in (2, 3, 10))]
     frozen = make_set(ws, records)
     with pytest.raises(ClashError) as refusal:
         ws.export(frozen, tmp_path / "out", format="parquet", quiet=True)
@@ -100,7 +100,7 @@ def test_two_gripper_conventions_are_refused_until_a_conversion_is_named(
     assert "--convert state.gripper=open1" in refusal.value.lines[0]
     convert = ["state.gripper=open1", "action.gripper=open1"]
     ws.export(frozen, tmp_path / "out", format="parquet", convert=convert, quiet=True)
-    first, second = exported_states(tmp_path / "out").values()
+    first, second, *_ = (exported_states(tmp_path / "out")[part.episode.episode_id] for part in records)
     np.testing.assert_allclose(first, second, atol=1e-6)
 
 

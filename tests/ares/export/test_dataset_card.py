@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from app.cli.main import main
 from ares import open as open_workspace
 from ares.export.dataset_card import describe_licence_conflicts, write_dataset_card
 from ares.workspace import Workspace
+from ares_app.cli.main import main
 from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingesting import ingest_paths
 

@@ -16,13 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import ares.export.base
-from ares.export.resume import StagedExport
 from ares.export.rlds.exporter import TfdsWriter
 from ares.export.rlds.record import RldsRecord
 from ares.formats import RecordLocation, read_record, scan_record_file
 from ares.store import ids_filter
 from ares.workspace import Workspace
-from ingest.base import SourceOptions
+from ares_ingest.base import SourceOptions
 from tests.ares.export.made_episodes import ingest_again, read_json
 from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingesting import ingest_paths
@@ -146,13 +145,13 @@ def test_a_record_that_was_changed_after_the_export_is_another(
     sample_workspace.export(sample_workspace.sets["rlds"], tmp_path / "out", format="rlds", quiet=True)
     (dataset,) = (path.parent for path in (tmp_path / "out").rglob("features.json"))
     (shard,) = dataset.glob("*.tfrecord-*")
-    name, staged = dataset.parent.name, StagedExport(tmp_path / "changed", "key")
-    writer = TfdsWriter(tmp_path / "changed" / name / "1.0.0", name, "1.0.0", staged)
-    for number, span in enumerate(scan_record_file(str(shard))):
+    name = dataset.parent.name
+    writer = TfdsWriter(tmp_path / "changed" / name / "1.0.0", name, "1.0.0")
+    for span in scan_record_file(str(shard)):
         assert isinstance(span, RecordLocation)
         payload, middle = read_record(str(shard), span)[0], span.size // 2
         changed = payload[:middle] + bytes([payload[middle] ^ 1]) + payload[middle + 1 :]
-        writer.add("train", RldsRecord(changed), str(number))
+        writer.add("train", RldsRecord(changed))
     documents = [json.loads((dataset / name).read_text()) for name in ("features.json", "metadata.json")]
     writer.finish(*documents)
     writer.close()

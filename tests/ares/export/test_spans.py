@@ -194,7 +194,7 @@ def test_a_span_that_cannot_be_cut_costs_itself_alone(ws: Workspace, tmp_path: P
 
 def test_the_loader_gives_the_steps_and_frames_of_the_spans(ws: Workspace) -> None:
     pytest.importorskip("torch")
-    dataset = ws.torch_dataset("parts", delta_seconds={"action": [-0.05, 0.0]})
+    dataset = ws.torch_dataset("parts", delta_timestamps={"action": [-0.05, 0.0]})
     assert (len(dataset), dataset.num_episodes) == (204, 4)
     first = 0
     for number, (start, stop) in enumerate(STEPS):

@@ -241,8 +241,9 @@ def test_a_set_of_spans_is_exported_by_its_own_name(filled: Workspace, tmp_path:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({}, "a trim cuts still ends, or keeps spans: got neither"),
-    ({"idle_seconds": 0.5, "keep_spans": "parts.csv"}, "got both of idle_seconds and keep_spans"),
+    ({}, "a trim cuts still ends, keeps spans, or goes by interventions: got 0 of"),
+    ({"idle_seconds": 0.5, "keep_spans": "parts.csv"}, "got 2 of idle_seconds, keep_spans and interventions"),
+    ({"interventions": "all"}, "interventions are 'only' or 'without': got 'all'"),
     ({"idle_seconds": -1.0}, "0 s or more.*got -1"),
     ({"keep_spans": "made"}, "'made' is no table"),
     ({"keep_spans": "gone.csv"}, "no such file or folder"),

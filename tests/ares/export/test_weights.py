@@ -1,10 +1,9 @@
-"""Weights and progress of steps: of a column or a table, in every format."""
+"""Weights of steps: of a column or a table, in every format."""
 
 from __future__ import annotations
 
 import csv
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from ares import open as open_workspace
-from ares.episode import Signal
 from ares.errors import RequestError
 from ares.export import TrimRequest
 from ares.workspace import Workspace
@@ -37,10 +35,7 @@ def ws(ws: Workspace) -> Workspace:
     made = []
     for number in range(COUNT):
         record = make_record(number, 20, cameras=(), success=number >= COUNT // 2, success_source="x")
-        course = np.linspace(0, 1, 20, dtype=np.float32).reshape(-1, 1)
-        extra = {"progress": Signal(course, ("p",)), "even": Signal(course * 0 + 0.5, ("p",))}
-        extra["far"] = Signal(course * 3, ("p",))
-        made.append(replace(record, trajectory=replace(record.trajectory, extra=extra)))
+        made.append(record)
     make_set(ws, made)
     append(
         ws,
@@ -75,7 +70,7 @@ def test_a_score_is_a_column_of_lerobot_that_is_read_back(ws: Workspace, tmp_pat
     got = by_episode(read_rows(tmp_path / "out"))
     np.testing.assert_allclose(got, [[weight] * 20 for weight in EXPECTED], rtol=1e-6)
     info = read_info(tmp_path / "out")["features"]["sample_weight"]
-    assert info == {"dtype": "float32", "shape": [1], "names": ["sample_weight"]}
+    assert info == {"dtype": "float32", "shape": [1], "names": None}
     stats = read_json(tmp_path / "out" / "meta" / "stats.json")["sample_weight"]
     assert stats["mean"] == [pytest.approx(np.mean(EXPECTED))]
     again = open_workspace(tmp_path / "again", create=True)
@@ -101,12 +96,7 @@ def write_table(path: Path, rows: list[dict[str, Any]]) -> str:
 
 
 def weight_rows() -> list[dict[str, Any]]:
-    """A row for each episode, and a span of the fourth."""
-    rows: list[dict[str, Any]] = [
-        {"episode_id": f"{n:016x}", "weight": n / 10, "start_seconds": None, "stop_seconds": None}
-        for n in range(COUNT)
-    ]
-    return [*rows, {"episode_id": f"{3:016x}", "weight": 0.1, "start_seconds": 0.0, "stop_seconds": 0.5}]
+    return [{"episode_id": f"{number:016x}", "weight": number / 10} for number in range(COUNT)]
 
 
 def test_weights_of_episodes_that_are_not_exported_are_counted(ws: Workspace, tmp_path: Path) -> None:
@@ -117,19 +107,16 @@ def test_weights_of_episodes_that_are_not_exported_are_counted(ws: Workspace, tm
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
-def test_a_table_weighs_episodes_and_their_steps_and_the_list_of_an_export_is_one(
+def test_a_table_weighs_episodes_and_the_list_of_an_export_is_one(
     ws: Workspace, tmp_path: Path, suffix: str
 ) -> None:
     table = write_table(tmp_path / f"mine.{suffix}", weight_rows())
     export(ws, tmp_path / "out", "lerobot", table)
     first = by_episode(read_rows(tmp_path / "out"))
-    np.testing.assert_allclose(first[3], [0.03] * 10 + [0.3] * 10, rtol=1e-6)
+    np.testing.assert_allclose(first[3], [0.3] * 20, rtol=1e-6)
     with (tmp_path / "out" / "weights.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == COUNT + 1 and (rows[4]["reason"], rows[4]["stop_seconds"]) == (
-        f"mine.{suffix}",
-        "0.5",
-    )
+    assert len(rows) == COUNT and rows[4]["reason"] == f"mine.{suffix}"
     export(ws, tmp_path / "again", "lerobot", str(tmp_path / "out" / "weights.csv"))
     np.testing.assert_allclose(by_episode(read_rows(tmp_path / "again")), first, rtol=1e-6)
 
@@ -143,11 +130,10 @@ def test_an_episode_without_a_score_has_the_mean_and_the_list_says_so(ws: Worksp
 
 @pytest.mark.slow
 def test_weights_are_cut_with_the_steps_in_every_format(ws: Workspace, tmp_path: Path) -> None:
-    rows = [*weight_rows(), {**weight_rows()[2], "weight": 0.5, "start_seconds": 0.5, "stop_seconds": 1.0}]
-    table = write_table(tmp_path / "mine.csv", rows)
+    table = write_table(tmp_path / "mine.csv", weight_rows())
     (tmp_path / "spans.csv").write_text(f"episode_id,start_seconds,stop_seconds\n{2:016x},0.4,0.7\n")
     trim = TrimRequest(keep_spans=str(tmp_path / "spans.csv"))
-    expected = [0.2] * 2 + [0.1] * 4
+    expected = [0.2] * 6
     for format in ("lerobot", "lerobot-v2.1", "rlds", "parquet"):
         export(ws, tmp_path / format, format, table, trim=trim)
         if format == "rlds":
@@ -172,41 +158,26 @@ def test_a_loader_draws_steps_by_their_weights(ws: Workspace) -> None:
         ws.torch_dataset("made").make_weighted_sampler()
 
 
-def test_progress_is_written_for_rabc_and_cut_with_the_steps(ws: Workspace, tmp_path: Path) -> None:
-    (tmp_path / "spans.csv").write_text(f"episode_id,start_seconds,stop_seconds\n{2:016x},0.4,0.7\n")
-    trim = TrimRequest(keep_spans=str(tmp_path / "spans.csv"))
-    export(ws, tmp_path / "out", "lerobot", trim=trim, progress="progress")
-    rows = pq.read_table(tmp_path / "out" / "sarm_progress.parquet").to_pydict()
-    assert (rows["index"], rows["episode_index"], rows["frame_index"]) == ([*range(6)], [0] * 6, [*range(6)])
-    np.testing.assert_allclose(rows["progress_sparse"], np.linspace(0, 1, 20)[8:14], rtol=1e-6)
-    assert "sample_weight" not in read_rows(tmp_path / "out")[0]
-
-
-WRONG: list[tuple[Any, dict[str, Any], str]] = [
-    ("instruction", {}, "'instruction' is a string"),
-    ("scor", {}, "no column 'scor'; did you mean"),
-    ("0.2 where NOT acceptable", {}, "a weight is a column of numbers, or a CSV, JSONL or Parquet file"),
-    (["score", "success"], {}, "weights are one column or one table: got .*multiply several in a table"),
-    ("nothing", {}, "every weight of the set is 0: by nothing"),
+WRONG: list[tuple[Any, str]] = [
+    ("instruction", "'instruction' is a string"),
+    ("scor", "no column 'scor'; did you mean"),
+    ("0.2 where NOT acceptable", "a weight is a column of numbers, or a CSV, JSONL or Parquet file"),
+    (["score", "success"], "weights are one column or one table: got .*multiply several in a table"),
+    ("nothing", "every weight of the set is 0: by nothing"),
     (
         "negative",
-        {},
         r"a weight is 0 or more: episode 0{15}\w: negative is -1; rescale it in a table",
     ),
-    ("", {"progress": "score"}, "one value of an episode, such as a grade; rabc weighs"),
-    ("", {"progress": "even"}, "does not change within any episode"),
-    ("", {"progress": "far"}, "1 dimension from 0 to 3"),
-    ("", {"progress": "none"}, "signals of the sources are: even, far, progress"),
 ]
 
 
 @pytest.mark.slow
-def test_what_is_no_weight_or_no_progress_is_refused_in_one_line(ws: Workspace, tmp_path: Path) -> None:
+def test_what_is_no_weight_is_refused_in_one_line(ws: Workspace, tmp_path: Path) -> None:
     for name, value in (("nothing", 0.0), ("negative", -1.0)):
         ws.set_values(name, {f"{number:016x}": value for number in range(COUNT)})
-    for weights, options, says in WRONG:
+    for weights, says in WRONG:
         with pytest.raises(RequestError, match=says):
-            export(ws, tmp_path / "out", "lerobot", weights, **options)
+            export(ws, tmp_path / "out", "lerobot", weights)
     assert not (tmp_path / "out").exists()
 
 
@@ -220,11 +191,7 @@ LISTS = [
     ("episode_id,weight\n0000000000000000,1\n0000000000000000,2\n", "an episode twice.*: 0000000000000000"),
     (
         "episode_id,weight,start_seconds\n0000000000000000,1,0.5\n",
-        "line 2: a span has start_seconds and stop_",
-    ),
-    (
-        "episode_id,weight,start_seconds,stop_seconds\n0000000000000000,0,0.5,0.5\n",
-        "line 2: a span ends behind its start, not 0.5 to 0.5 s",
+        "line 2: .*a weight is of a whole episode, not from start_seconds on",
     ),
 ]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ingest.lerobot.episode_list import arrow_to_numbers
+from ares_ingest.lerobot.episode_list import arrow_to_numbers
 
 TYPES = [
     *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),

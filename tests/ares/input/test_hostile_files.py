@@ -64,7 +64,7 @@ def budgets(monkeypatch: pytest.MonkeyPatch) -> InputBudgets:
         line_bytes=100,
         ratio_free_bytes=1000,
     )
-    for module in ("files", "documents", "containers", "pictures"):
+    for module in ("files", "documents", "tables", "hdf5", "containers", "pictures"):
         monkeypatch.setattr(f"ares.input.{module}.input_budgets", lambda: small)
     return small
 
@@ -402,7 +402,9 @@ def test_a_short_file_takes_little_memory_whatever_it_might_hold(
 def test_a_table_whose_parsing_exceeds_the_memory_is_refused_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ares.media.readers.images.input_budgets", lambda: InputBudgets(memory_bytes=2**20))
+    monkeypatch.setattr(
+        "ares.media.readers.csv_table.input_budgets", lambda: InputBudgets(memory_bytes=2**20)
+    )
     path = tmp_path / "a.csv"
     path.write_text("a,b\n1,2\n")
     assert read_csv_table(str(path), file_state(str(path))).num_rows == 1
@@ -465,6 +467,6 @@ def test_elements_and_attributes_of_xml_are_read(tmp_path: Path) -> None:
 )
 def test_other_xml_is_refused(text: str | bytes, reason: str) -> None:
     with pytest.raises(SourceError) as caught:
-        parse_xml(text, "robot.urdf")
+        parse_xml(text, "robot.xml")
     assert caught.value.reason == reason
-    assert str(caught.value).count("\n") == 0 and "robot.urdf" in str(caught.value)
+    assert str(caught.value).count("\n") == 0 and "robot.xml" in str(caught.value)

@@ -25,8 +25,6 @@ from ares.input import (
     match_spans_to_episodes,
     parse_spans,
     read_span_file,
-    read_text_mapping,
-    rename_text,
 )
 from ares.input.limits import InputBudgets
 
@@ -133,7 +131,7 @@ def test_other_columns_are_refused_in_one_line_that_says_what_to_rename(
         (
             "a.json",
             '[{"episode": 1}]',
-            "a.json is no export of Label Studio or FiftyOne: .* the columns episode",
+            "a.json is no export of Label Studio: .* the columns episode",
         ),
     ],
 )
@@ -147,7 +145,7 @@ def test_what_is_no_file_of_spans_is_refused_in_one_line(
 
 _NAMES = (
     "episode start_seconds stop_seconds start_frame stop_frame text label labels data annotations result value "
-    "ranges timelinelabels timeserieslabels support timestamps samples filepath detections _cls classes author "
+    "ranges timelinelabels timeserieslabels file_upload completions author "
     "video id start end fps predictions type"
 )
 WORDS = st.sampled_from(_NAMES.split())
@@ -156,7 +154,7 @@ SCALARS = st.one_of(
     st.booleans(),
     st.integers(),
     st.floats(),
-    st.sampled_from(["", "ep_0", "0:01:02.5", "1.5", "nan", "TemporalDetections", "seconds", "x.mp4"]),
+    st.sampled_from(["", "ep_0", "0:01:02.5", "1.5", "nan", "seconds", "x.mp4"]),
 )
 DOCUMENTS = st.recursive(
     SCALARS, lambda part: st.lists(part, max_size=4) | st.dictionaries(WORDS, part, max_size=6), max_leaves=40
@@ -341,39 +339,6 @@ def test_older_tasks_and_other_names_of_an_episode_are_read(word: str) -> None:
     assert file.spans[0].fields["origin"] == "prediction"
 
 
-@pytest.mark.parametrize("classes", [None, ["open"]])
-def test_labels_of_fiftyone_may_be_texts(classes: Any) -> None:
-    detections = [
-        {"label": "shut", "timestamps": [0, 1]},
-        {"label": 7, "timestamps": [1, 2]},
-        {"label": "open"},
-    ]
-    tally = SpanTally(name="labels.json")
-    file = convert_export({"classes": classes, "labels": {"ep_0": detections}}, tally)
-    assert file is not None and file.spans[0].text == "shut"
-    assert len(file.spans) == (1 if classes else 2)
-    reasons = ["have no text"] if classes else []
-    assert sorted(tally.counts) == ["are regions without a span of time", *reasons]
-
-
-def test_supports_of_fiftyone_count_from_one_and_hold_their_last_frame(tmp_path: Path) -> None:
-    detections = [{"label": 1, "support": [1, 10], "confidence": 0.5}, {"label": 0, "timestamps": [0, 1]}]
-    labels = {"classes": ["open", "shut"], "labels": {"ep_0": detections, "ep_1": None}}
-    sample = {
-        "filepath": "/d/ep_1.mp4",
-        "events": {"_cls": "TemporalDetections", "detections": [{"label": "shut", "support": [11, 20]}]},
-    }
-    (tmp_path / "labels.json").write_text(json.dumps(labels))
-    assert list_spans(read_span_file(tmp_path / "labels.json")) == [
-        ("ep_0", 0, 1, "seconds", "open", ""),
-        ("ep_0", 0, 10, "frames", "shut", ""),
-    ]
-    (tmp_path / "samples.json").write_text(json.dumps({"samples": [sample]}))
-    assert list_spans(read_span_file(tmp_path / "samples.json")) == [
-        ("/d/ep_1.mp4", 10, 20, "frames", "shut", "")
-    ]
-
-
 def test_spans_are_cut_at_the_ends_of_their_episode_and_told() -> None:
     ends = [(-2.0, 0.5), (0.5, 1.05), (0.6, 5.0), (1.0, 2.0), (-1.0, 0.0)]
     spans = [NamedSpan(names=("e",), start=a, stop=b, unit="seconds", text=str(a)) for a, b in ends]
@@ -389,31 +354,6 @@ def test_frames_are_at_the_seconds_of_their_steps() -> None:
     span = NamedSpan(names=("e",), start=1, stop=3, unit="frames", text="a")
     ((part,), counts) = locate_spans([span], [0.0, 0.1, 0.5], 0.75)
     assert (part.start_seconds, part.stop_seconds) == (0.1, 0.75) and not counts
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("names.yaml", "Grab  the cup: pick the mug\nput: place the mug\n"),
-        ("names.json", '{"grab the Cup": "pick the mug"}'),
-        ("names.csv", "old,new\ngrab the cup,pick the mug\n"),
-    ],
-)
-def test_old_names_of_subtasks_become_new_ones(tmp_path: Path, name: str, text: str) -> None:
-    (tmp_path / name).write_text(text)
-    new_texts = read_text_mapping(tmp_path / name)
-    assert rename_text("Grab the cup", {"arm": "left"}, new_texts) == (
-        "pick the mug",
-        {"arm": "left", "source_text": "Grab the cup"},
-    )
-    assert rename_text("wait", {}, new_texts) == ("wait", {})
-
-
-@pytest.mark.parametrize("text", ["a: ''\n", "[1, 2]", "{", "A: b\na: c\n", ""])
-def test_a_file_of_new_names_with_a_fault_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "names.yaml").write_text(text)
-    with pytest.raises(SourceError, match=r"names\.yaml"):
-        read_text_mapping(tmp_path / "names.yaml")
 
 
 def test_a_table_of_too_many_rows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

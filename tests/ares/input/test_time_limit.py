@@ -11,8 +11,9 @@ import pytest
 
 from ares.errors import SourceError
 from ares.input import call_with_file_time_limit, call_with_time_limit, input_budgets, prepare_input_file
-from ingest.base import Item, guard_item_loading
-from ingest.pipeline.read import read_records
+from ares_ingest.base import Item
+from ares_ingest.guarded_loading import guard_item_loading
+from ares_ingest.pipeline.read import read_records
 
 
 def _count_for_ever() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.pipeline.run import GrowingBatcher
+from ares_ingest.pipeline.run import GrowingBatcher
 
 
 @pytest.mark.parametrize(

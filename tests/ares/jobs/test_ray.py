@@ -234,9 +234,9 @@ def test_a_killed_actor_costs_no_item_and_an_item_that_kills_costs_only_itself(
 def test_a_machine_that_is_lost_counts_as_no_death_of_an_item(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ares.jobs.ray_engine import ActorDied
+    from ares.jobs.ray_actors import ActorDied
 
-    monkeypatch.setattr("ares.jobs.ray_engine._stays_alive", lambda node_id: False)
+    monkeypatch.setattr("ares.jobs.ray_actors._stays_alive", lambda node_id: False)
     losses = ActorDied.most_deaths + 1
 
     def killed_often(batch: Sequence[int]) -> list[int]:

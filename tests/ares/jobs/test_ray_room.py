@@ -10,7 +10,8 @@ import pytest
 
 from ares.errors import RequestError, SourceError
 from ares.jobs import PoolRequest, WorkerNeeds, open_engine
-from ares.jobs.ray_engine import _list_slots, list_worker_needs
+from ares.jobs.ray_cluster import list_worker_needs
+from ares.jobs.ray_engine import _list_slots
 
 ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
 _TWO = [{"CPU": 8.0, "GPU": 2.0, "memory": 32e9}] * 2

@@ -9,7 +9,7 @@ import pytest
 
 from ares import open as open_workspace
 from ares.workspace import Workspace
-from ingest.base import SourceOptions
+from ares_ingest.base import SourceOptions
 from tests.ingesting import ingest_paths
 
 

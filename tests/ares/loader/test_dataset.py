@@ -50,7 +50,7 @@ def test_every_step_has_its_signals_and_frames(workspace: Workspace, name: str) 
 
 
 def test_a_window_is_padded_at_both_ends_of_its_episode(workspace: Workspace) -> None:
-    dataset = workspace.torch_dataset("rlds", cameras=[], delta_seconds={ACTION: [-0.1, 0.0, 0.1, 0.2]})
+    dataset = workspace.torch_dataset("rlds", cameras=[], delta_timestamps={ACTION: [-0.1, 0.0, 0.1, 0.2]})
     plain = workspace.torch_dataset("rlds", cameras=[])
     stop = next(row for row in range(len(plain)) if plain[row]["episode_index"] == 1)
     for row, rows, mask in [
@@ -67,7 +67,7 @@ def test_a_window_of_frames_has_the_frames_of_its_steps(workspace: Workspace) ->
     name = workspace.torch_dataset("video").cameras[0]
     key = f"observation.images.{name}"
     plain = workspace.torch_dataset("video", cameras=[name])
-    dataset = workspace.torch_dataset("video", cameras=[name], delta_seconds={key: [-0.1, -0.05, 0.0]})
+    dataset = workspace.torch_dataset("video", cameras=[name], delta_timestamps={key: [-0.1, -0.05, 0.0]})
     item = dataset[5]
     assert torch.equal(item[key], torch.stack([plain[row][key] for row in (3, 4, 5)]))
     assert sorted(plain[5]) == sorted({*item} - {f"{key}_is_pad"})
@@ -75,7 +75,7 @@ def test_a_window_of_frames_has_the_frames_of_its_steps(workspace: Workspace) ->
 
 @pytest.mark.slow
 def test_workers_read_the_same_items(workspace: Workspace) -> None:
-    dataset = workspace.torch_dataset("video", delta_seconds={})
+    dataset = workspace.torch_dataset("video", delta_timestamps={})
     rows = list(range(0, len(dataset), 97))
     sampler = torch.utils.data.Subset(dataset, rows)
     loader = torch.utils.data.DataLoader(
@@ -133,9 +133,9 @@ def test_a_pickled_dataset_reads_the_same_and_the_files_go_with_the_first(worksp
     ("options", "message"),
     [
         ({"cameras": ["nose"]}, "no camera 'nose' in the set"),
-        ({"delta_seconds": {"actions": [0.0]}}, "no key 'actions' for a window: did you mean 'action'"),
-        ({"delta_seconds": {"action": [0.0, 0.033]}}, r"got 0\.033 s; steps are 0\.1 s apart"),
-        ({"delta_seconds": {"action": []}}, "the times of action are not those of steps"),
+        ({"delta_timestamps": {"actions": [0.0]}}, "no key 'actions' for a window: did you mean 'action'"),
+        ({"delta_timestamps": {"action": [0.0, 0.033]}}, r"got 0\.033 s; steps are 0\.1 s apart"),
+        ({"delta_timestamps": {"action": []}}, "the times of action are not those of steps"),
     ],
 )
 def test_what_the_set_does_not_have_is_one_line(

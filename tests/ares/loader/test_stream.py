@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+import json
+import os
 import pickle
+import subprocess
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Iterator
@@ -11,15 +16,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import ares
+from ares import open as open_workspace
 from ares.errors import RequestError
 from ares.loader import StepStream
+from ares.loader.dataset import StepDataset, StepOrder
 from ares.media import frames_at
 from ares.media.video import codec
 from ares.media.video.probe import open_video_stream
 from ares.workspace import Workspace
+from ares.workspace.requested_exports import list_in_source_order
+from tests.ares.export import made_episodes
+from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.thinning import some_by_day
 
 torch = pytest.importorskip("torch")
@@ -28,7 +39,7 @@ ACTION, STATE = "action", "observation.state"
 FRONT = "observation.images.front"
 VIDEO = "format = 'video'"
 # The frozen order: whoever sees this fail has changed the order of trainings that are under way.
-FIRST_ROWS = [260, 110, 65, 73, 77, 256, 164, 106]
+FIRST_ROWS = [140, 274, 298, 277, 304, 239, 199, 2]
 
 
 def read_rows(stream: StepStream, workers: int = 0, batch_size: int = 8) -> list[list[int]]:
@@ -52,16 +63,109 @@ def test_an_epoch_has_each_step_once_in_an_order_that_never_changes(workspace: W
     assert read_rows(dataset.stream(8, shuffle=False, lanes=1))[:2] == [list(range(8)), list(range(8, 16))]
 
 
-def test_ranks_of_a_training_are_told_that_they_read_the_same(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_ranks_read_equal_parts_that_go_on_in_the_middle(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = workspace.torch_dataset("video", cameras=[])
-    dataset.stream(8)
-    assert not capsys.readouterr().err
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    dataset.stream(8)
-    assert capsys.readouterr().err.count("a stream gives each of 2 ranks the same batches") == 1
+    streams = []
+    for rank in range(2):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        streams.append(dataset.stream(8, seed=3))
+    parts = [read_rows(stream) for stream in streams]
+    rows = [row for batches in parts for batch in batches for row in batch]
+    assert len({*rows}) == len(rows) == 2 * len(streams[0]) == 2 * len(streams[1]) >= len(dataset) - 1
+    assert [*map(len, parts[0])] == [*map(len, parts[1])]
+    given = dataset.stream(8, seed=3, rank=1, world_size=2)
+    given.load_state_dict(streams[0].state_dict(5))
+    assert read_rows(given) == parts[1][5:]
+    monkeypatch.delenv("RANK")
+    with pytest.raises(RequestError, match="world_size was 2 and is 1"):
+        dataset.stream(8, seed=3).load_state_dict(streams[0].state_dict(5))
+    with pytest.raises(RequestError, match="a rank is a number from 0, below world_size: got rank=2"):
+        dataset.stream(8, rank=2, world_size=2)
+
+
+_RANK_SCRIPT = """
+import json, sys
+import ares
+from torch.utils.data import DataLoader
+folder, state, after = sys.argv[1:]
+stream = ares.torch_dataset(folder, cameras=[]).stream(8, seed=3)
+if state:
+    stream.load_state_dict(json.loads(state))
+batches = [batch["index"].tolist() for batch in DataLoader(stream, batch_size=8)]
+print(json.dumps([batches, stream.state_dict(int(after))]))
+"""
+
+
+def test_two_processes_read_disjoint_equal_parts_and_go_on_exactly(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    """As torchrun starts them; the second time each begins where a state of its rank says."""
+    workspace.export("video", tmp_path / "out", quiet=True)
+
+    def run(states: list[str]) -> list[tuple[list[list[int]], dict[str, Any]]]:
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-c", _RANK_SCRIPT, str(tmp_path / "out"), state, "5"],
+                env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2"},
+                stdout=subprocess.PIPE,
+            )
+            for rank, state in enumerate(states)
+        ]
+        return [json.loads(process.communicate(timeout=300)[0]) for process in started]
+
+    whole = run(["", ""])
+    parts = [batches for batches, _ in whole]
+    first, second = ([row for batch in batches for row in batch] for batches in parts)
+    assert len(first) == len(second) > 40 and not {*first} & {*second}
+    assert len({*first, *second}) == 2 * len(first) >= len(workspace.torch_dataset("video", cameras=[])) - 1
+    resumed = run([json.dumps(state) for _, state in whole])
+    assert [batches for batches, _ in resumed] == [batches[5:] for batches in parts]
+
+
+def test_drawn_windows_and_their_pad_masks_are_those_of_the_parquet_of_the_source(tmp_path: Path) -> None:
+    source = write_good_folder(tmp_path / "arm", version="v3.0", lengths=(30, 2, 17, 5))
+    files = sorted((source / "data").rglob("*.parquet"))
+    rows = [row for file in files for row in pq.read_table(file).to_pylist()]
+    rng, offsets = np.random.default_rng(5), [-4, -1, 0, 1, 3, 9]
+    times = [offset / 10 for offset in offsets]
+    with open_workspace(tmp_path / "ws", create=True) as ws:
+        ws.ingest(source, quiet=True)
+        windows = {STATE: times, ACTION: times}
+        dataset = ws.torch_dataset(list_in_source_order(ws.stores), cameras=[], delta_timestamps=windows)
+        assert len(dataset) == len(rows)
+        for number in rng.integers(0, len(rows), 300).tolist():
+            own = [row for row in rows if row["episode_index"] == rows[number]["episode_index"]]
+            wanted = [rows[number]["frame_index"] + offset for offset in offsets]
+            kept = [own[min(max(step, 0), len(own) - 1)] for step in wanted]
+            item, mask = dataset[number], [not 0 <= step < len(own) for step in wanted]
+            for key in windows:
+                assert item[f"{key}_is_pad"].tolist() == mask
+                assert item[key].tolist() == [row[key] for row in kept]
+
+
+def test_a_process_of_torch_distributed_reads_its_part(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = workspace.torch_dataset("video", cameras=[])
+    for name, value in (("is_initialized", True), ("get_rank", 1), ("get_world_size", 3)):
+        monkeypatch.setattr(torch.distributed, name, lambda value=value: value)
+    assert read_rows(dataset.stream(8)) == read_rows(dataset.stream(8, rank=1, world_size=3))
+
+
+def test_a_batch_holds_many_episodes() -> None:
+    """28 of different lengths; a batch of 32 that is drawn from all steps holds 17."""
+    lengths = np.random.RandomState(0).randint(60, 600, 28)
+    first_rows = np.concatenate([[0], np.cumsum(lengths)])
+    default = inspect.signature(StepDataset.stream).parameters
+    order = StepOrder(True, 0, default["block_steps"].default, default["shuffle_blocks"].default)
+    rows = order.rows(first_rows, 0)
+    assert sorted(rows) == list(range(first_rows[-1]))
+    episodes = np.searchsorted(first_rows, rows, side="right")
+    batches = [len({*episodes[start : start + 32]}) for start in range(0, len(rows) - 31, 32)]
+    assert np.mean(batches) > 16 and np.percentile(batches, 10) >= 15
 
 
 @pytest.mark.nightly
@@ -113,7 +217,7 @@ def test_a_state_of_another_order_is_refused(workspace: Workspace) -> None:
 @pytest.mark.parametrize("shuffle", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_items_of_a_stream_are_those_of_the_dataset(workspace: Workspace, shuffle: bool) -> None:
     windows = {FRONT: [-0.1, 0.0, 0.05]}
-    dataset = workspace.torch_dataset("video", cameras=["front"], delta_seconds=windows)
+    dataset = workspace.torch_dataset("video", cameras=["front"], delta_timestamps=windows)
     items = list(dataset.stream(4, shuffle=shuffle, lanes=2))
     assert len(items) == len(dataset)
     for item in items[::23]:
@@ -140,7 +244,7 @@ def test_reading_in_order_decodes_each_frame_once(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     windows = {FRONT: [-0.1, 0.0, 0.05]}
-    dataset = workspace.torch_dataset("video", cameras=["front"], delta_seconds=windows)
+    dataset = workspace.torch_dataset("video", cameras=["front"], delta_timestamps=windows)
     counts = count_decoded(monkeypatch)
     assert sum(1 for _ in dataset.stream(4, shuffle=False, lanes=1)) == len(dataset) == counts.total()
     counts.clear()
@@ -205,7 +309,7 @@ def test_signals_are_normalised_by_all_steps(workspace: Workspace) -> None:
 
 def test_a_view_is_read_as_a_set_is(workspace: Workspace) -> None:
     ids = sorted(workspace.episodes.where(VIDEO).ids())[:2]
-    dataset = workspace.torch_dataset(workspace.episodes.with_ids(ids), cameras=[])
+    dataset = workspace.torch_dataset(workspace.episodes & ids, cameras=[])
     assert list(dict.fromkeys(dataset[row]["episode_id"] for row in range(len(dataset)))) == ids
     with pytest.raises(RequestError, match="the view has no episodes"):
         workspace.torch_dataset(workspace.episodes.where("num_steps < 0"))
@@ -219,9 +323,15 @@ def test_a_view_is_read_as_a_set_is(workspace: Workspace) -> None:
 def test_an_export_is_read_without_a_workspace(workspace: Workspace, tmp_path: Path, format: str) -> None:
     workspace.export("rlds", tmp_path / "out", format=format, quiet=True)
     windows = {ACTION: [0.0, 0.1]}
-    dataset = ares.torch_dataset(tmp_path / "out", cameras=[], delta_seconds=windows)
-    expected = workspace.torch_dataset("rlds", cameras=[], delta_seconds=windows)
+    dataset = ares.torch_dataset(tmp_path / "out", cameras=[], delta_timestamps=windows)
+    expected = workspace.torch_dataset("rlds", cameras=[], delta_timestamps=windows)
     assert len(dataset) == len(expected)
+    if format != "rlds":
+        numbers = [row["episode_index"] for row in made_episodes.read_rows(tmp_path / "out")]
+        assert [dataset[row]["episode_index"] for row in range(len(dataset))] == numbers
+        assert all(
+            torch.equal(dataset[row][ACTION], expected[row][ACTION]) for row in (0, 70, len(dataset) - 1)
+        )
     items, others = (
         sorted(
             (item[STATE].tolist(), item[ACTION].tolist(), item["action_is_pad"].tolist())
@@ -231,7 +341,7 @@ def test_an_export_is_read_without_a_workspace(workspace: Workspace, tmp_path: P
     )
     assert items == others
     (tmp_path / "out").rename(tmp_path / "elsewhere")
-    moved = ares.torch_dataset(tmp_path / "elsewhere", delta_seconds=windows)
+    moved = ares.torch_dataset(tmp_path / "elsewhere", delta_timestamps=windows)
     assert moved.stream(4).state_dict(1) == dataset.stream(4).state_dict(1)
     assert moved[3][f"observation.images.{moved.cameras[0]}"].shape[0] == 3
     with pytest.raises(RequestError):
@@ -244,7 +354,7 @@ def test_a_stream_holds_few_frames(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, shuffle: bool, most: int
 ) -> None:
     windows = {FRONT: [-0.05, 0.0, 0.05]}
-    dataset = workspace.torch_dataset("video", cameras=["front"], delta_seconds=windows)
+    dataset = workspace.torch_dataset("video", cameras=["front"], delta_timestamps=windows)
     real, held, peaks, videos = dataset.open_run, [0], [0], [0]
 
     def open_run(*arguments: Any) -> Iterator[Any]:

@@ -78,7 +78,7 @@ def test_a_disk_that_fails_is_no_answer(tmp_path: Path, monkeypatch: pytest.Monk
     def fail(*arguments: object) -> None:
         raise MediaError(reason, str(frozen))
 
-    monkeypatch.setattr("ares.media.frames.frames_at", fail)
+    monkeypatch.setattr("ares.media.camera_views.frames_at", fail)
     if reason == "file cannot be read":
         with pytest.raises(MediaError, match=reason):
             flags(frozen)

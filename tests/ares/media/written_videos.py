@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ares.episode import MediaRef
 from ares.formats.tf_example import make_tf_example_class
-from ares.formats.tfrecord import write_tfrecords
 from ares.media import probe_video
+from tests.generators.tfrecords import write_tfrecords
 
 A_QUARTER_TO_THE_RIGHT = (0, 1 << 16, 0, -(1 << 16), 0, 0, 0, 0, 1 << 30)  # a display matrix
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from annotators.base import FrameVectors
 from ares.episode import Json, Record, Trajectory, make_episode_id
 from ares.store import Stores
+from ares_annotators.base import FrameVectors
 from benchmarks.synthetic_episodes import synthetic_episode
 
 TEXTS = ("open the drawer", "close the drawer", "lift the lid")

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from annotators.grade import load_rubric
 from ares.annotation import Annotation, Column, Producer
 from ares.rubric import GRADE_COLUMNS, Rubric, make_grade_value
 from ares.settings import Settings
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
+from ares_annotators.grade import load_rubric
 from tests.ingesting import ingest_paths
 from tests.workspaces import copy_workspace
 

@@ -41,10 +41,12 @@ def add_graded(
 ) -> list[str]:
     """Add an episode for each sign, with a caption and its grade; "+" is accepted, "-" refused, "?" not decided.
 
+    "." has no grade; of such signs alone no judge is known.
+
     Returns:
         Ids of the captions, in the order of the signs.
     """
-    for producer in (captioner, judge):
+    for producer in (captioner, judge) if set(verdicts) != {"."} else (captioner,):
         stores.annotations.add_producer(producer)
     records = [make_record(dataset, str(start + number), "lift the lid") for number in range(len(verdicts))]
     records = [
@@ -57,6 +59,10 @@ def add_graded(
     for number, (record, sign) in enumerate(zip(records, verdicts, strict=True), start=start):
         episode, text = record.episode.episode_id, f"lift lid {number}"
         caption = make_annotation(captioner, episode, episode, {"text": text, "caption": text})
+        captions.append(caption.annotation_id)
+        if sign == ".":
+            stores.annotations.append([caption])
+            continue
         verdict = {"+": "MET", "-": "UNMET", "?": "UNSURE"}[sign]
         ruling: dict[str, Any] = {
             "criterion": "VERB",
@@ -67,7 +73,6 @@ def add_graded(
         value = {**make_grade_value([ruling]), _TIMES.name: time.time()}
         grade = make_annotation(judge, episode, caption.annotation_id, value)
         stores.annotations.append([caption, grade])
-        captions.append(caption.annotation_id)
     stores.sync()
     return captions
 

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from app.cli.main import main
-from app.dashboard.annotation_rows import read_annotations
 from ares.annotation import Annotation, Producer
 from ares.errors import RequestError
 from ares.review import (
@@ -24,6 +22,8 @@ from ares.review import (
 )
 from ares.store import keep_newest_annotations
 from ares.workspace import Workspace
+from ares_app.cli.main import main
+from ares_app.dashboard.annotation_rows import read_annotations
 from tests.ares.review.conftest import make_annotation
 
 ADA = Answer(question="acceptable", subject_id="", subject_kind="annotation", verdict="met", person="Ada")

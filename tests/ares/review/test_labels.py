@@ -10,10 +10,27 @@ import pytest
 
 from ares.annotation import Annotation, Producer
 from ares.errors import RequestError
-from ares.review import SegmentChange, add_ruling, correct_segments, prepare_correction, store_prepared
-from ares.rubric import CONTROL, GRADE_COLUMNS, Rubric, Verdict, make_grade_value
+from ares.review import (
+    Answer,
+    SegmentChange,
+    correct_segments,
+    give_answer,
+    store_prepared,
+)
+from ares.review.labels import prepare_correction
+from ares.rubric import CONTROL, GRADE_COLUMNS, Rubric, make_grade_value
 from ares.workspace import Workspace
 from tests.ares.review.conftest import CAPTIONER, JUDGE, make_annotation
+
+
+def rule(workspace: Workspace, text: Annotation, criterion: str, verdict: str, person: str) -> None:
+    """A person rules on a criterion of a text."""
+    about: dict[str, Any] = {
+        "question": criterion,
+        "subject_id": text.annotation_id,
+        "subject_kind": "annotation",
+    }
+    give_answer(workspace.stores, Answer(**about, verdict=verdict, person=person))
 
 
 def test_the_verdict_on_a_criterion_filters_episodes_as_people_have_corrected_it(
@@ -22,7 +39,7 @@ def test_the_verdict_on_a_criterion_filters_episodes_as_people_have_corrected_it
     episodes, segments = workspace.stores.tables.episodes, workspace.stores.tables.segments
     row()
     assert (episodes.count("grade_verb = 'MET'"), episodes.count("grade_verb = 'UNMET'")) == (1, 0)
-    add_ruling(workspace.stores, judged, rubric, "VERB", Verdict.UNMET, "Ada", "it pushes")
+    rule(workspace, judged, "VERB", "unmet", "Ada")
     row()
     assert (episodes.count("grade_verb = 'MET'"), episodes.count("grade_verb = 'UNMET'")) == (0, 1)
     assert episodes.count("grade_object = 'MET' AND grade_verb IS NOT NULL") == 1
@@ -47,13 +64,13 @@ def test_a_ruling_of_a_person_changes_the_grade_and_back(
     workspace: Workspace, judged: Annotation, rubric: Rubric, row: Callable[[], dict[str, Any]]
 ) -> None:
     assert (row()["grade"], row()["acceptable"]) == ("acceptable", True)
-    add_ruling(workspace.stores, judged, rubric, "VERB", Verdict.UNMET, "Ada", "it pushes")
+    rule(workspace, judged, "VERB", "unmet", "Ada")
     refused = row()
     assert (refused["grade"], refused["acceptable"]) == ("not_acceptable", False)
     assert refused["acceptable"] is False and refused["grade_score"] < 1.0
-    add_ruling(workspace.stores, judged, rubric, "VERB", Verdict.MET, "Ada")
+    rule(workspace, judged, "VERB", "met", "Ada")
     assert (row()["grade"], row()["acceptable"]) == ("acceptable", True)
-    add_ruling(workspace.stores, judged, rubric, "OBJECT", Verdict.UNSURE, "Ben")
+    rule(workspace, judged, "OBJECT", "unsure", "Ben")
     assert (row()["grade"], row()["acceptable"]) == ("unsure", None)
 
 
@@ -70,22 +87,12 @@ def test_a_caption_whose_deciding_criteria_people_have_ruled_on_counts_though_it
     workspace.stores.sync()
     assert (row()["grade"], row()["acceptable"]) == ("acceptable", None)
     for name in gates[:-1]:
-        add_ruling(workspace.stores, judged, rubric, name, Verdict.MET, "Ada")
+        rule(workspace, judged, name, "met", "Ada")
     assert (row()["grade"], row()["acceptable"]) == ("acceptable", None), "one criterion is the judge's word"
-    add_ruling(workspace.stores, judged, rubric, gates[-1], Verdict.MET, "Ben")
+    rule(workspace, judged, gates[-1], "met", "Ben")
     assert (row()["grade"], row()["acceptable"]) == ("acceptable", True)
-    add_ruling(workspace.stores, judged, rubric, gates[0], Verdict.UNSURE, "Ada")
+    rule(workspace, judged, gates[0], "unsure", "Ada")
     assert (row()["grade"], row()["acceptable"]) == ("unsure", None)
-
-
-@pytest.mark.slow
-def test_people_can_refuse_what_no_judge_has_seen_but_not_accept_it(
-    workspace: Workspace, caption: Annotation, rubric: Rubric, row: Callable[[], dict[str, Any]]
-) -> None:
-    add_ruling(workspace.stores, caption, rubric, "VERB", Verdict.MET, "Ada")
-    assert (row()["grade"], row()["acceptable"]) == ("unsure", None)
-    add_ruling(workspace.stores, caption, rubric, "OBJECT", Verdict.UNMET, "Ada")
-    assert (row()["grade"], row()["acceptable"]) == ("not_acceptable", False)
 
 
 def test_a_corrected_caption_is_shown_ungraded_whatever_a_model_says_later(

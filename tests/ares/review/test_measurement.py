@@ -136,6 +136,59 @@ def test_an_answer_without_a_clip_is_kept_and_does_not_enter(stores: Stores) -> 
     assert "2 answers without a clip not counted" in str(share) and "1 cannot be told" in str(share)
 
 
+def test_what_was_answered_without_a_clip_is_asked_again_behind_the_rest(stores: Stores) -> None:
+    add_graded(stores, "+" * 12)
+    measurement, blind = _measure(stores), list[str]()
+    while item := measurement.next():
+        blind.append(item.episode_id)
+        measurement.answer(item, "met")
+        assert len(blind) <= 12, "a script that shows no clip ends"
+    assert len(set(blind)) == 12 and (_share(stores).answers, _share(stores).unseen) == (0, 12)
+    assert answer_items(_measure(stores), 50) == 11 and _share(stores).bound == pytest.approx(11 / 12)
+
+
+def test_what_cannot_be_shown_is_said_with_the_answers_that_are_left(stores: Stores) -> None:
+    add_graded(stores, "+" * 38)
+    measurement, unsure = _measure(stores), 0
+    while item := measurement.next():
+        measurement.answer(item, "unsure", shown=True)
+        unsure += 1
+    assert unsure == 4
+    with pytest.raises(RequestError, match=r"90 % cannot be shown: 34 answers without an error show 8\d %"):
+        _measure(stores)
+
+
+def test_without_a_judge_all_captions_are_measured_until_one_grades(stores: Stores) -> None:
+    add_graded(stores, "." * 50)
+    assert read_measured_shares(stores) == {}, "where nobody measures nothing is said"
+    measurement = _measure(stores)
+    assert str(measurement).startswith("lids: all 50 captions, none graded: not measured: 36 answers")
+    order = iter(range(20))
+    answer_items(measurement, 20, lambda item: next(order) not in (3, 7, 11))
+    share = _share(stores)
+    assert str(share).startswith("all 50 captions, none graded: 85 % true, at least 53 % (20 answers")
+    assert (share.answers, share.true, share.drawn_from) == (20, 17, 50) and "of all are accepted" not in str(
+        share
+    )
+    with pytest.raises(RequestError, match="lids: no accepted captions"):
+        keep_measured_episodes(stores, stores.tables.episodes.ids(), 0.5)
+    add_graded(stores, "." * 30, start=50)
+    answer_items(_measure(stores, at_least=0.95), 30)
+    assert _share(stores).drawn_from == 80 and _share(stores).answers > 20, "what came later is drawn, too"
+    add_graded(stores, "+" * 4, start=80)
+    assert str(_share(stores)).startswith("accepted captions: not measured")
+    answer_items(_measure(stores), 4)
+    assert _share(stores).drawn_from == 4, "also where people have answered all that the judge graded"
+
+
+def test_where_nothing_is_accepted_the_message_says_who_grades(stores: Stores) -> None:
+    add_graded(stores, "-" * 5)
+    with pytest.raises(
+        RequestError, match="no accepted captions: it has 5, none accepted; `ares annotate grade`"
+    ):
+        _measure(stores)
+
+
 def test_what_another_captioner_or_judge_says_is_not_measured_and_the_older_number_comes_back(
     stores: Stores,
 ) -> None:

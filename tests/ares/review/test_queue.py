@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,15 @@ from ares.curation import purge_episodes, remove_episodes, select_episodes, undo
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.jobs import EpisodeSelection
-from ares.review import QueueRequest, ReviewQueue, create_queue, list_answers
+from ares.review import (
+    Answer,
+    QueueRequest,
+    ReviewQueue,
+    create_queue,
+    give_answer,
+    list_answers,
+    withdraw_answer,
+)
 from ares.settings import Settings
 from ares.store import StagedIds, Stores, open_stores
 from tests.ares.review.conftest import fill_with_captions
@@ -81,7 +90,6 @@ def test_what_is_drawn_at_random_is_fixed_before_the_first_answer(stores: Stores
     other = _create(stores, replace(REQUEST, name="other", seed=1))
     first = ReviewQueue(stores, "q")
     assert _subjects(first) == _subjects(again) != _subjects(other)
-    assert {first._row(number)["drawn"] for number in range(30)} == {"random"}
     with pytest.raises(RequestError, match="there is a queue 'q'"):
         _create(stores)
 
@@ -114,7 +122,7 @@ def test_two_people_never_meet_and_a_tenth_is_asked_twice(any_stores: Stores) ->
     assert sorted(asked) == list(range(30))
     assert sum(count == 2 for count in asked.values()) == 3
     progress = queue.progress("Ada")
-    assert (progress.answered, progress.items, progress.second) == (30, 30, 3)
+    assert (progress.answered, progress.items, progress.left) == (30, 30, 0)
 
 
 def test_an_item_that_nobody_answers_is_free_again_and_a_late_answer_keeps_its_word(stores: Stores) -> None:
@@ -125,7 +133,13 @@ def test_an_item_that_nobody_answers_is_free_again_and_a_late_answer_keeps_its_w
     assert other is not None
     assert other.item == left.item + 1
     queue.answer(other, "Ben", "met")
+    assert [queue.progress(person).describe_own() for person in ("Ada", "Ben")] == [
+        "you: 0 of 29",
+        "you: 1 of 30",
+    ]
+    assert queue.progress("Ben").busy_until == 1_900 and queue.progress("Ada").busy_until == 0
     clock.now += 10_000
+    assert queue.progress("Ben").busy_until == 0 and queue.progress("Ben").describe_busy() == ""
     taken = queue.next("Ben")
     assert taken is not None and taken.item == left.item
     queue.answer(left, "Ada", "met")
@@ -148,6 +162,52 @@ def test_undo_asks_the_last_again_and_the_answer_is_gone(any_stores: Stores) -> 
     queue.answer(back, "Ada", "unmet")
     assert queue.undo("Ada") == back and queue.undo("Ada") is not None
     assert [answer.item for _, answer in list_answers(any_stores)] == [shown[0]]
+
+
+def test_an_answer_that_is_taken_back_by_its_id_opens_its_item(any_stores: Stores) -> None:
+    queue = _create(any_stores, replace(REQUEST, random_items=4, repeat=0.0))
+    assert _answer_all(queue, "Ada") == [0, 1, 2, 3]
+    for annotation, answer in list(list_answers(any_stores, queue="q")):
+        if answer.item in (1, 2):
+            withdraw_answer(any_stores, annotation.annotation_id, "Ada")
+    progress = queue.progress("Ada")
+    assert (progress.answered, progress.own, progress.left) == (2, 2, 2)
+    other = queue.next("Ben")
+    assert other is not None and other.item == 1, "nobody keeps it"
+    assert _answer_all(queue, "Ada") == [2]
+    give_answer(any_stores, Answer(question="acceptable", subject_id=other.subject_id, verdict="met",
+                                   subject_kind="annotation", person="Cid"))  # fmt: skip
+    assert queue.progress().answered == 3, "what was said elsewhere answers no item"
+
+
+def test_a_queue_reads_again_only_what_has_changed(
+    any_stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What 1,000 have answered before costs the next answer nothing; what others do is seen at once."""
+    queue, second = _create(any_stores), ReviewQueue(any_stores, "q", Clock())
+    _answer_all(second, "Ben")
+    item, before, log = queue.next("Ada"), queue.progress("Ada"), any_stores.annotations
+    assert item is not None
+    read: list[str] = []
+
+    def count(method: str, what: str) -> None:
+        original = getattr(log, method)
+
+        def counted(*arguments: Any, **options: Any) -> Any:
+            read.append(what or arguments[0])
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(log, method, counted)
+
+    count("find_documents", "")
+    count("find_annotations", "answers")
+    assert queue.progress("Ada") == before and queue.next_episodes(item, 2) is not None
+    assert not {"review_seats", "answers"} & set(read)
+    own = queue.progress("Ben").own
+    assert second.undo("Ben") is not None and queue.progress("Ben").own == own - 1
+    (annotation, _), *_ = list_answers(any_stores, person="Ben")
+    withdraw_answer(any_stores, annotation.annotation_id, "Ben")
+    assert queue.progress("Ben").own == own - 2
 
 
 @pytest.mark.nightly
@@ -190,7 +250,9 @@ def _answer_until_killed(location: str, writer: Connection) -> None:
 
 def test_a_queue_that_asks_nothing_is_refused(stores: Stores) -> None:
     """Other wrong queues: tests/app/cli/test_review.py."""
-    with pytest.raises(RequestError, match=r"nothing to ask about.*no guess"):
+    with pytest.raises(
+        RequestError, match=r"nothing to ask about.*no guess is selected; `ares annotate guess`"
+    ):
         _create(stores, replace(REQUEST, annotator="guess"))
     for fields in ({"random_items": 0}, {"person": " "}):
         with pytest.raises(RequestError):

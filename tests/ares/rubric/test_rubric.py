@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from annotators.grade import load_rubric
 from ares.errors import RequestError
 from ares.rubric import Rubric, read_rubric
+from ares_annotators.grade import load_rubric
 
 
 @pytest.fixture()

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.errors import RequestError
 from ares.search import Facet, compute_facets, facet_codes
+from ares.search.encoded_columns import bin_edges
 from ares.search.facet_codes import BinnedEncoding, ListEncoding, TooManyValues
-from ares.search.facets import bin_edges
 from ares.settings import Settings
 from ares.store import lance_tables as tables
 from ares.workspace import Workspace, open_workspace

@@ -11,14 +11,14 @@ import av
 import pytest
 from PIL import Image
 
-from annotators.base import Options
 from ares.errors import PluginError, RequestError
 from ares.search import Query, find_embedding_space
 from ares.search.encoding import load_encoder
 from ares.search.rankers.base import CheckedRanker
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.base import SourceOptions
+from ares_annotators.base import Options
+from ares_ingest.base import SourceOptions
 from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 from tests.workspaces import copy_workspace

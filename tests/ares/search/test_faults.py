@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from annotators.models import load_hash_encoder
 from ares.errors import PluginError
 from ares.registry import encoders, rankers
 from ares.search import Query, search
 from ares.settings import Settings
 from ares.store import Moment
 from ares.workspace import Workspace, open_workspace
+from ares_annotators.models import load_hash_encoder
 from tests.ingesting import ingest_paths
 from tests.workspaces import CommandResult
 

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from numpy.typing import NDArray
 
-from annotators.base import FrameVectors, Options
 from ares.curation import selected_ids
 from ares.deadline import Deadline, limit_time
 from ares.episode import Json, Record
@@ -27,6 +26,7 @@ from ares.settings import Settings
 from ares.store import arrow_type, conjunction, ids_filter
 from ares.store.lance import episode_snapshot, row_index, text as text_search
 from ares.workspace import Workspace, open_workspace
+from ares_annotators.base import FrameVectors, Options
 from tests.annotators.runs import estimate_cost
 from tests.ares.store.random_filters import TEXTS, RandomFilter, filters, order_key, random_columns
 

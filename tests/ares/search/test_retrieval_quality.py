@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from annotators.base import Options
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
+from ares_annotators.base import Options
 from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 

@@ -12,7 +12,7 @@ import pytest
 import ares
 from ares.errors import RequestError
 from ares.search import EncodedQuery, EpisodeScores, Query, compute_facets, score_episodes, search
-from ares.search.facets import count_frequent_values
+from ares.search.encoded_columns import count_frequent_values
 from ares.store import in_condition, segment_schema
 from ares.workspace import Workspace
 from benchmarks.synthetic_episodes import add_synthetic_episodes

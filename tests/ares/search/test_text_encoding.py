@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from annotators.base import Options
 from ares.doctor import run_checks
 from ares.search import TEXT_ENCODER_FOLDER, Query, encoding as embedding_spaces, find_embedding_space, search
-from ares.search.encoding import EmbeddingSpace, Encoder, encode_text, load_encoder
+from ares.search.encoding import Encoder, encode_text, load_encoder
+from ares.search.spaces import EmbeddingSpace
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from ares_annotators.base import Options
 from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
@@ -69,7 +70,7 @@ def ws(folder: Path) -> Iterator[Workspace]:
 
 def _forget() -> None:
     """Make the next search of this process like the first of a new one."""
-    for remembered in (embedding_spaces.load_encoder_model, embedding_spaces._open_encoder):
+    for remembered in (embedding_spaces._load_cached, embedding_spaces._open_encoder):
         remembered.cache_clear()
     embedding_spaces._recent_vectors.cache_clear()
 

@@ -27,7 +27,7 @@ def episodes(tmp_path_factory: pytest.TempPathFactory, make_record: Callable[...
 @pytest.mark.parametrize(
     ("where", "message", "pointed"),
     [
-        ("nope = 1", "no column named 'nope': the columns are ", "nope"),
+        ("nope = 1", "no column named 'nope': a value of the source is in metadata: ", "nope"),
         ("datset = 'set1'", "did you mean 'dataset'? the columns are dataset, ", "datset"),
         (
             "grade_trust = 'trusted'",

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from app.dashboard.map_points import MapPoints, View, count_in_region
 from ares.errors import FilterError
 from ares.store.filters import MAX_CORNERS, check_filter, parse_polygon
 
@@ -62,9 +61,6 @@ def test_rows_are_those_of_ray_casting(points: lance.LanceDataset, corners: _Cor
     places = zip(*(points.to_table()[name].to_pylist() for name in ("map_x", "map_y")), strict=True)
     expected = [row for row, place in enumerate(places) if _is_inside(place, corners)]
     assert _selected(points, where) == expected
-    x, y = (points.to_table()[axis].to_numpy().astype(float) for axis in ("map_x", "map_y"))
-    drawn = MapPoints(x=x, y=y, ids=np.zeros(len(x), np.uint64), extent=View(0, 0, 1, 1))
-    assert count_in_region(drawn, corners) == len(expected)
 
 
 def test_it_stands_in_longer_filters_and_beside_texts_that_name_it(points: lance.LanceDataset) -> None:

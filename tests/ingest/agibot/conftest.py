@@ -14,8 +14,8 @@ import numpy as np
 
 from ares.episode import Record
 from ares.media import encode_mp4
-from ingest.agibot import agibot
-from ingest.base import Source, SourceOptions
+from ares_ingest.agibot import agibot
+from ares_ingest.base import Source, SourceOptions
 
 STEPS = 12
 WIDTHS = {

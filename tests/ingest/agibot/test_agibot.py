@@ -11,8 +11,8 @@ import pytest
 
 from ares.errors import SourceError
 from ares.media import frames_at
-from ingest.agibot import agibot
-from ingest.base import SourceOptions
+from ares_ingest.agibot import agibot
+from ares_ingest.base import SourceOptions
 from tests.ingest.agibot.conftest import STEPS, arrays, opened, read, write_agibot, write_episode, write_task
 from tests.ingesting import open_sources
 

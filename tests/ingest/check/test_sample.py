@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 
 from ares.episode import Record, Signal, Trajectory, make_episode_id
-from ingest.base import Item, Source
-from ingest.check.run import _check_items, sample_numbers
-from ingest.check.tasks import CheckProgress, SignalTask, run_signal_tasks
+from ares_ingest.base import Item, Source
+from ares_ingest.check.run import _check_items, sample_numbers
+from ares_ingest.check.tasks import CheckProgress, SignalTask, run_signal_tasks
 from tests.generators.robots import random_dataset, random_robot
 from tests.ingest.conftest import make_episode
 
@@ -65,9 +65,7 @@ def test_every_record_is_read_once() -> None:
         for n, s in enumerate(signals)
     ]
     source = Source(format="made", dataset="made", version="", total=3, items=iter(items))
-    checked = _check_items(
-        source, None, CheckProgress(dataset="made"), lambda tasks: iter(run_signal_tasks(list(tasks)))
-    )
+    checked = _check_items(source, None, CheckProgress(), lambda tasks: iter(run_signal_tasks(list(tasks))))
     assert (checked.num_episodes, checked.num_failed) == (3, 0)
     assert checked.num_lags == 3
     assert set(reads.values()) == {1}

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 import ares
 from ares.checks import QualityFinding
-from ingest.check.video import SharedVideos, VideoTask, run_video_tasks
+from ares_ingest.check.shared_videos import SharedVideos
+from ares_ingest.check.video import VideoTask, run_video_tasks
 from tests.generators.lerobot_folders import LeRobotFolder
 from tests.ingesting import open_sources
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ares.jobs import UnreadFile
-from ingest.discovery import discover, make_ingest_plan, unread_file_lines
-from ingest.discovery.tree import SortedPaths, classify_unclaimed_file
+from ares_ingest.discovery import discover, make_ingest_plan, unread_file_lines
+from ares_ingest.discovery.tree import SortedPaths, classify_unclaimed_file
 from tests.ingesting import request_for
 
 MIB = 2**20

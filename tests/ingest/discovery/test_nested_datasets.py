@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from ares.workspace import Workspace
-from ingest.base import SourceFile, SourceOptions
-from ingest.discovery.datasets import OpenedDataset, _dataset_folder
-from ingest.discovery.discovery import make_ingest_plan
-from ingest.discovery.tree import walk_folder_tree
+from ares_ingest.base import SourceFile, SourceOptions
+from ares_ingest.discovery.datasets import OpenedDataset, _dataset_folder
+from ares_ingest.discovery.discovery import make_ingest_plan
+from ares_ingest.discovery.tree import walk_folder_tree
 
 
 def test_a_new_part_belongs_to_the_innermost_stored_dataset(
@@ -49,7 +49,7 @@ def test_a_file_that_several_datasets_use_is_data_where_one_of_them_reads_it_as_
         )
         for number, use in enumerate(uses)
     ]
-    tree = walk_folder_tree(tmp_path, [], follow_links=False)
+    tree = walk_folder_tree(tmp_path, [])
     assert make_ingest_plan([tree], opened).file_counts == {"data": 1}
 
 

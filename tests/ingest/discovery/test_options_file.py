@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from app.cli.main import main
 from ares.episode import Episode
 from ares.settings import Settings
 from ares.workspace import open_workspace
+from ares_app.cli.main import main
 
 Ingest = Callable[..., tuple[int, Any]]
 

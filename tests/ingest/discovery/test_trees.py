@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ares
-from ares.input.limits import InputBudgets
+from ares.input.limits import InputBudgets, input_budgets
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.base import SourceOptions
-from ingest.pipeline import find_datasets
+from ares_ingest.pipeline import find_datasets
 from tests.ingesting import ingest_paths, request_for
 from tests.workspaces import CommandResult
 
@@ -143,7 +141,9 @@ def test_two_datasets_of_one_name_are_kept_in_any_order(
     assert suffixed.startswith("twin-")
     planned = find_datasets(None, request_for([str(folder) for folder in folders])).plan.datasets
     said = {dataset.dataset: dataset.not_understood[:1] for dataset in planned}
-    assert said[suffixed][0].startswith("named so because other data have the name twin; --dataset NAME")
+    assert said[suffixed][0].startswith(
+        f"other data have the name twin: stored as {suffixed}; --dataset NAME"
+    )
     assert add_episodes(together, *folders).already == 4
 
     assert add_episodes(single, folders[order[0]]).kept == 2
@@ -185,23 +185,22 @@ def test_a_folder_that_grew_is_read_where_it_is_new_and_what_vanished_is_told(
     assert ws.stores.tables.episodes.count() == 15
 
 
-@pytest.mark.parametrize("allowed_by", ["", "option", "setting"])
+@pytest.mark.parametrize("allowed", [False, True])
 def test_a_folder_linked_from_outside_is_read_only_where_links_may_be_followed(
-    allowed_by: str, demo_samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    allowed: bool, demo_samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = RandomTree(tmp_path / "lab", demo_samples, 2)
     elsewhere = RandomTree(tmp_path / "private", demo_samples, 3)
     tree.add_videos(1)
     elsewhere.add_videos(2)
     (tree.root / "linked").symlink_to(elsewhere.root)
-    by_setting = InputBudgets(follow_links=allowed_by == "setting")
-    monkeypatch.setattr("ingest.discovery.tree.input_budgets", lambda: by_setting)
-    found = find_datasets(
-        None, request_for([str(tree.root)], SourceOptions(follow_links=allowed_by == "option"))
+    monkeypatch.setattr(
+        "ares_ingest.discovery.tree.input_budgets", lambda: InputBudgets(follow_links=allowed)
     )
-    assert sum(source.total for source in found.sources) == (3 if allowed_by else 1)
-    left_out = [file.path for file in found.plan.left_files if "--follow-links" in file.detail]
-    assert left_out == ([] if allowed_by else [str(tree.root / "linked")])
+    found = find_datasets(None, request_for([str(tree.root)]))
+    assert sum(source.total for source in found.sources) == (3 if allowed else 1)
+    left_out = [file.path for file in found.plan.left_files if "ARES_FOLLOW_LINKS" in file.detail]
+    assert left_out == ([] if allowed else [str(tree.root / "linked")])
 
 
 def write_linked_arrays(folder: Path, outside: Path) -> Path:
@@ -215,22 +214,18 @@ def write_linked_arrays(folder: Path, outside: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_linked_file_is_read_only_where_links_may_be_followed(ws: Workspace, tmp_path: Path) -> None:
-    folder = write_linked_arrays(tmp_path / "arms", tmp_path / "disk")
-    os.mkfifo(folder / "pipe.npz")  # nobody writes into it
-    report = ws.ingest(folder, quiet=True)
-    (failure,) = report.failures
-    assert (report.kept, report.failed) == (1, 1)
-    assert "a link leads out of the dataset" in str(failure) and "--follow-links" in str(failure)
-    assert ws.ingest(folder, follow_links=True, quiet=True).kept == 1
-    assert [ares.check(folder, follow_links=allowed).num_episodes for allowed in (False, True)] == [1, 2]
-
-
-@pytest.mark.slow
-def test_the_commands_follow_links_where_they_are_told_to(
-    tmp_path: Path, run_ares: Callable[..., CommandResult]
+def test_a_linked_file_is_read_only_where_links_may_be_followed(
+    tmp_path: Path, run_ares: Callable[..., CommandResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_linked_arrays(tmp_path / "arms", tmp_path / "disk")
-    for command in ("ingest", "check"):
-        words = (command, folder, "-w", tmp_path / command, "-q")
-        assert [run_ares(*words).status, run_ares(*words, "--follow-links").status] == [1, 0]
+    os.mkfifo(folder / "pipe.npz")  # nobody writes into it
+    ingest, check = ((command, folder, "-w", tmp_path / "ws", "--json") for command in ("ingest", "check"))
+    first = run_ares(*ingest).json
+    assert (first["kept"], first["failed"]) == (1, 1) and "ARES_FOLLOW_LINKS=1" in str(first["failures"])
+    assert run_ares(*check).json["episodes"] == 1
+    monkeypatch.setenv("ARES_FOLLOW_LINKS", "1")
+    input_budgets.cache_clear()
+    try:
+        assert (run_ares(*ingest).json["kept"], run_ares(*check).json["episodes"]) == (1, 2)
+    finally:
+        input_budgets.cache_clear()

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ares.episode import Record, Signal
 from ares.errors import SourceError
-from ingest.base import Item, Source, SourceOptions
-from ingest.hdf5 import hdf5
+from ares_ingest.base import Item, Source, SourceOptions
+from ares_ingest.hdf5 import hdf5
 
 
 class Hdf5Files:

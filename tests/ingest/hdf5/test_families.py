@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from ares.media import all_frames, encode_mp4, frames_at
-from ingest.base import SourceOptions
-from ingest.hdf5 import hdf5
-from ingest.mapping import open_with_spec
-from ingest.show_spec import show_spec
+from ares_ingest.base import SourceOptions
+from ares_ingest.hdf5 import hdf5
+from ares_ingest.mapping import open_with_spec
+from ares_ingest.show_spec import show_spec
 
 STEPS = 9
 

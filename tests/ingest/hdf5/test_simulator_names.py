@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ares.signals import classify_by_name
-from ingest.hdf5.mujoco import name_mujoco_state
+from ares_ingest.hdf5.mujoco import name_mujoco_state
 
 MODEL = """<mujoco><worldbody>
   <body name="cube"><joint name="cube_joint0" type="free"/></body>

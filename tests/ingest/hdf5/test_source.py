@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ares.media import FileCache, browser_video, frames_at, probe_video, thumbnail
-from ingest.hdf5 import hdf5
+from ares_ingest.hdf5 import hdf5
 
 STEPS = 9
 

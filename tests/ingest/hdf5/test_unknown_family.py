@@ -13,8 +13,8 @@ import zarr as zarr_library
 
 from ares.errors import AresError, SourceError
 from ares.media import all_frames, frames_at
-from ingest.base import SourceOptions
-from ingest.operation import show_specs
+from ares_ingest.base import SourceOptions
+from ares_ingest.operation import show_specs
 from tests.ingest.zarr.conftest import write_store
 from tests.ingesting import open_sources, request_for
 

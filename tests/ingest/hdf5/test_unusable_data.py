@@ -17,8 +17,8 @@ from hypothesis import given, strategies as st
 
 from ares.errors import SourceError
 from ares.media import all_frames
-from ingest.hdf5 import values
-from ingest.hdf5.values import LONGEST_LIST, LONGEST_TEXT, read_attributes
+from ares_ingest.hdf5 import values
+from ares_ingest.hdf5.values import LONGEST_LIST, LONGEST_TEXT, read_attributes
 
 STEPS = 9
 # What robomimic writes, whose pictures stand upright.

@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 
 from ares.episode import Record
-from ingest.base import Source, SourceOptions
-from ingest.image_folders import csv_episodes
+from ares_ingest.base import Source, SourceOptions
+from ares_ingest.image_folders import csv_episodes
 
 STEPS = 10
 START = 1_700_000_000.0

@@ -9,8 +9,8 @@ import pytest
 
 from ares.errors import SourceError
 from ares.media import frames_at
-from ingest.image_folders import csv_episodes
-from ingest.image_folders.tables import assign_column_roles
+from ares_ingest.image_folders import csv_episodes
+from ares_ingest.image_folders.tables import assign_column_roles
 from tests.ingest.image_folders.conftest import (
     START,
     STEPS,

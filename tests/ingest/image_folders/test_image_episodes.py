@@ -13,8 +13,8 @@ import pytest
 from ares.episode import Camera, Record
 from ares.errors import SourceError
 from ares.media import frames_at
-from ingest.base import Source, SourceOptions
-from ingest.image_folders import image_episodes
+from ares_ingest.base import Source, SourceOptions
+from ares_ingest.image_folders import image_episodes
 from tests.ingest.image_folders.conftest import START, image_bytes, write_images
 
 FRAMES = 8

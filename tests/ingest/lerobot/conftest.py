@@ -15,8 +15,8 @@ import pytest
 
 from ares.episode import Record
 from ares.errors import SourceError
-from ingest.base import Source, SourceOptions
-from ingest.lerobot import lerobot
+from ares_ingest.base import Source, SourceOptions
+from ares_ingest.lerobot import lerobot
 
 STEPS = 6
 CAMERA = "observation.images.front"

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ares.episode import Record
 from ares.media import frames_at
-from ingest.base import SourceOptions
-from ingest.lerobot import lerobot
+from ares_ingest.base import SourceOptions
+from ares_ingest.lerobot import lerobot
 
 # Read before the tests' environment is cleaned.
 _PYTHON = os.environ.get("ARES_LEROBOT_PYTHON", "")

@@ -19,8 +19,8 @@ from hypothesis import given, settings, strategies as st
 from ares.episode import Record
 from ares.errors import AresError
 from ares.media import frames_at
-from ingest.base import Item, SourceOptions
-from ingest.lerobot import lerobot
+from ares_ingest.base import Item, SourceOptions
+from ares_ingest.lerobot import lerobot
 from tests.ingest.lerobot.bending import BENDS, SPAN
 from tests.ingest.lerobot.good_folders import write_good_folder
 

@@ -21,7 +21,7 @@ from ares.errors import MediaError
 from ares.media import all_frames, browser_video, encoded_frames, frames_at, read_parquet_images, thumbnail
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.base import SourceOptions
+from ares_ingest.base import SourceOptions
 from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingesting import ingest_paths
 

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ares.errors import SourceError
-from ingest.lerobot import lerobot
-from ingest.lerobot.rows import count_numbers_per_row
+from ares_ingest.lerobot import lerobot
+from ares_ingest.lerobot.rows import count_numbers_per_row
 from tests.ingest.lerobot.conftest import CAMERA, DATA, STEPS, VIDEO
 
 

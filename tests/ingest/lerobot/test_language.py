@@ -15,8 +15,8 @@ import pytest
 
 from ares.episode import Record, SourceSegment
 from ares.workspace import Workspace
-from ingest.base import SourceOptions
-from ingest.lerobot import lerobot
+from ares_ingest.base import SourceOptions
+from ares_ingest.lerobot import lerobot
 from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingesting import ingest_paths
 
@@ -291,7 +291,8 @@ def test_every_episode_of_a_shared_file_has_its_own_rows(ws: Workspace, tmp_path
     ]
     made = make_dataset(tmp_path / "made", *episodes)
     report = ingest_paths(ws.stores, [str(made)], quiet=True).to_report()
-    assert (report.kept, report.warnings) == (3, ())
+    warnings = [part.reason for part in report.warnings if not part.reason.startswith("A057")]
+    assert (report.kept, warnings) == (3, [])
     rows = ws.stores.tables.segments.read().to_pylist()
     assert sorted(
         (found["style"], found["text"], found["start_seconds"], found["stop_seconds"]) for found in rows
@@ -327,7 +328,7 @@ def test_labels_that_come_later_wait_for_the_spec_of_the_first_ingest(ws: Worksp
     write_rows(made, {"language_persistent": every_frame([row("subtask", "reach", 0.0)])})
     report = ingest_paths(ws.stores, [str(made)], quiet=True).to_report()
     assert [warning.reason for warning in report.warnings] == [
-        "its segments may have changed: they are read with the spec or options of its first ingestion"
+        "changed or incomplete: they are read with the spec or options of their first ingestion"
     ]
     assert (report.already, texts_of(ws)) == (1, [])
     ingest_paths(ws.stores, [str(made)], options, quiet=True)

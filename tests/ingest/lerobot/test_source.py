@@ -18,8 +18,8 @@ from ares.episode import Record
 from ares.errors import AresError, SourceError
 from ares.media import all_frames
 from ares.workspace import Workspace
-from ingest.base import Source, SourceOptions
-from ingest.lerobot import episode as episode_module, lerobot
+from ares_ingest.base import Source, SourceOptions
+from ares_ingest.lerobot import episode as episode_module, lerobot
 from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingesting import ingest_paths
 
@@ -119,8 +119,8 @@ def test_blocks_give_each_episode_its_own_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group_rows: int, block_rows: int
 ) -> None:
     """Whatever the row groups and blocks are, in any order, from several threads, and after pickling."""
-    monkeypatch.setattr("ingest.lerobot.rows._BLOCK_ROWS", block_rows)
-    monkeypatch.setattr("ingest.lerobot.rows._CACHE_BYTES", 200)
+    monkeypatch.setattr("ares_ingest.lerobot.rows._BLOCK_ROWS", block_rows)
+    monkeypatch.setattr("ares_ingest.lerobot.rows._CACHE_BYTES", 200)
     folder = make(tmp_path / "made", episodes=25, per_file=13)
     for path in folder.rglob("data/*/*.parquet"):
         pq.write_table(pq.read_table(path), path, row_group_size=group_rows)
@@ -149,7 +149,7 @@ def test_a_broken_row_group_costs_its_own_episode(tmp_path: Path) -> None:
 def test_a_data_file_is_decoded_once_for_all_its_episodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ingest.lerobot import rows as data
+    from ares_ingest.lerobot import rows as data
 
     reads: list[Any] = []
     read = data._read_columns

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ingest.lerobot.rows import decode_table
+from ares_ingest.lerobot.rows import decode_table
 
 _ROWS = 40
 

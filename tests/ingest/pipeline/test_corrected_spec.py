@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 import ares
-from annotators.grade import load_rubric
 from ares.annotation import Annotation, Column, Producer
 from ares.errors import RequestError
-from ares.review import add_ruling
-from ares.rubric import Verdict
+from ares.review import Answer, give_answer
 from ares.workspace import Workspace
-from ingest.pipeline import write
+from ares_ingest.pipeline import write
 
 CAPTIONER = Producer(
     annotator="caption", version="1", model="m", kind="model", fills_segments=True,
@@ -26,7 +24,7 @@ DATASET = "metaworld_sawyer"
 
 
 def rule_on_a_caption(workspace: Workspace, episode_id: str) -> None:
-    """A person finds the verb of a caption of the episode right."""
+    """A person finds a caption of the episode right."""
     caption = Annotation(
         episode_id=episode_id, name="caption", value={"text": "lift the lid", "caption": "lift the lid"},
         maker_id=CAPTIONER.maker_id, subject=episode_id, start_seconds=0.0, stop_seconds=1.0,
@@ -34,8 +32,12 @@ def rule_on_a_caption(workspace: Workspace, episode_id: str) -> None:
     )  # fmt: skip
     workspace.stores.annotations.add_producer(CAPTIONER)
     workspace.stores.annotations.append([caption])
-    add_ruling(workspace.stores, caption, load_rubric("caption"), "VERB", Verdict.MET, "anna")
-    workspace.sync()
+    about: dict[str, Any] = {
+        "question": "acceptable",
+        "subject_id": caption.annotation_id,
+        "subject_kind": "annotation",
+    }
+    give_answer(workspace.stores, Answer(**about, verdict="met", person="anna"))
 
 
 def sheet(workspace: Workspace) -> dict[str, str]:

@@ -7,12 +7,15 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import av
 import pytest
 
+from ares.errors import RequestError
+from ares.settings import Settings
 from ares.store import outdate_annotations
-from ares.workspace import Workspace
-from ingest.base import SourceOptions
-from ingest.pipeline import CHECKER
+from ares.workspace import Workspace, open_workspace
+from ares_ingest.base import SourceOptions
+from ares_ingest.pipeline import CHECKER
 from tests.ares.review.conftest import CAPTIONER, make_annotation
 from tests.ingesting import ingest_paths
 from tests.workspaces import CommandResult
@@ -84,6 +87,33 @@ def test_a_video_that_was_half_there_is_read_again_when_it_has_grown(
     assert {len(cameras) for cameras in _cameras(ws).values()} == {2}
 
 
+@pytest.mark.parametrize("format", ["video", "lerobot-v2.1"])
+def test_a_cut_video_is_incomplete_wherever_it_is_promised(
+    ws: Workspace, videos: Path, tmp_path: Path, format: str
+) -> None:
+    """Its head says how long it is, and half of its frames are there."""
+    folder = videos
+    if format != "video":
+        ingest_paths(ws.stores, [str(videos)], quiet=True)
+        folder = tmp_path / "out"
+        ws.export(
+            ws.sets.create("all", ws.stores.tables.episodes.ids(), {}), folder, format=format, quiet=True
+        )
+    path, matroska = sorted(folder.rglob("*.mp4"))[0], tmp_path / "cut.mkv"
+    whole = path.read_bytes()
+    with av.open(str(path)) as source, av.open(str(matroska), "w") as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(video=0):
+            packet.stream = stream
+            target.mux([packet] if packet.dts is not None else [])
+    path.write_bytes(matroska.read_bytes()[: matroska.stat().st_size // 2])
+    with open_workspace(str(tmp_path / "again"), Settings(), create=True) as again:
+        assert ingest_paths(again.stores, [str(folder)], quiet=True).incomplete == 1
+        path.write_bytes(whole)
+        done = ingest_paths(again.stores, [str(folder)], quiet=True)
+        assert (done.counts.kept, done.incomplete) == (1, 0)
+
+
 def test_a_changed_file_is_read_again_and_a_touched_one_is_not(ws: Workspace, videos: Path) -> None:
     ingest_paths(ws.stores, [str(videos)], quiet=True)
     os.utime(videos / "A_front.mp4", (1, 1))
@@ -113,6 +143,9 @@ def test_an_export_leaves_out_what_is_incomplete_until_it_is_accepted(
         report = ws.export(frozen, tmp_path / format, format=format, quiet=True)
         assert (report.episodes, report.failed) == (2, 0)
         assert any("1 incomplete episode" in line for line in report.left_out), (format, report.left_out)
+    lone = ws.sets.create("lone", ws.stores.tables.episodes.ids("NOT complete"), {})
+    with pytest.raises(RequestError, match=f"`ares failures accept --annotator incomplete -w {ws.path}`"):
+        ws.export(lone, tmp_path / "lone", format="parquet", quiet=True)
     accept = ("failures", "accept", "--annotator", "incomplete", "--yes", "-w", ws.path)
     assert run_ares(*accept).status == 0
     assert ws.export(frozen, tmp_path / "all", format="parquet", quiet=True).episodes == 3
@@ -143,7 +176,7 @@ def test_a_dataset_that_is_gone_is_an_alarm(
         "lab": (3, True),
         "metaworld_sawyer": (0, False),
     }
-    assert run_ares("status", "--strict-coverage", "-w", ws.path).status == 1
+    assert run_ares("status", "--coverage", "-w", ws.path).status == 1
 
 
 def test_an_export_is_not_written_where_too_little_is_left(
@@ -154,8 +187,8 @@ def test_an_export_is_not_written_where_too_little_is_left(
     export = ("export", "night", "-w", ws.path, "--min-kept", "0.9", "--format")
     assert run_ares(*export, "lerobot", tmp_path / "1").status == 0
     (videos / "A_front.mp4").unlink()
-    refused = run_ares(*export, "lerobot", tmp_path / "2")
-    assert refused.status == 2 and not (tmp_path / "2").exists()
+    refused = run_ares(*export, "lerobot", tmp_path / "night" / "2")
+    assert refused.status == 2 and not (tmp_path / "night").exists()
     assert "2 episodes of the set can be exported, 3 must be" in refused.err
     ws.sets.create("night", sorted(ws.stores.tables.episodes.ids())[:2], {})
     refused = run_ares(*export, "lerobot", tmp_path / "3")
@@ -188,6 +221,10 @@ def test_an_unchanged_night_writes_almost_nothing_and_says_so(
         sorted(path.relative_to(tmp_path / n).as_posix() for path in (tmp_path / n).rglob("*")) for n in "12"
     ]
     assert names[0] == names[1]
+    before = [path.stat().st_mtime_ns for path in sorted((tmp_path / "2").rglob("*"))]
+    same = export("2")
+    assert same.status == 0 and "already there: nothing was written" in same.out
+    assert [path.stat().st_mtime_ns for path in sorted((tmp_path / "2").rglob("*"))] == before
     (videos / "C_wrist.mp4").unlink()
     (videos / "C_front.mp4").unlink()
     ws.sync()
@@ -195,6 +232,8 @@ def test_an_unchanged_night_writes_almost_nothing_and_says_so(
     run_ares("remove", *gone, "-w", ws.path, "--yes")
     third = export("3")
     assert third.status == 0 and "unchanged:" not in third.out
+    other = export("2")
+    assert other.status == 2 and "the export folder is not empty" in other.err
     refused = run_ares(
         "export", "night", tmp_path / "4", "--format", format, "-w", ws.path, "--link-dest", videos
     )
@@ -210,8 +249,20 @@ def test_coverage_says_what_is_declared_and_what_is_stored_whole(
     shown = run_ares("status", "--coverage", "--json", "-w", ws.path)
     (row,) = shown.json["datasets"]
     assert (row["declared"], row["listed"], row["kept"], row["incomplete"], row["failed"]) == (3, 3, 2, 1, 1)
-    assert shown.status == 0
-    assert run_ares("status", "--strict-coverage", "-w", ws.path).status == 1
+    assert shown.status == 1
+
+
+@pytest.mark.parametrize("purge", [(), ("--purge",)])
+def test_what_people_have_removed_is_missing_from_no_night(
+    ws: Workspace, videos: Path, run_ares: Run, purge: tuple[str, ...]
+) -> None:
+    assert run_ares("ingest", videos, "-w", ws.path).status == 0
+    ids = sorted(ws.stores.tables.episodes.ids())
+    assert run_ares("remove", ids[0], "--yes", *purge, "-w", ws.path).status == 0
+    assert run_ares("ingest", videos, "-w", ws.path).status == 0
+    shown = run_ares("status", "--coverage", "--json", "-w", ws.path)
+    (row,) = shown.json["datasets"]
+    assert (row["listed"], row["kept"], row["removed"], shown.status) == (3, 2, 1, 0)
 
 
 def test_a_young_file_that_is_cut_waits_and_is_no_failure(ws: Workspace, videos: Path, run_ares: Run) -> None:

@@ -6,9 +6,15 @@ import pytest
 
 from ares.episode import Record
 from ares.errors import AresError, SourceError
-from ingest.base import Item
-from ingest.pipeline.plan import IdentityConflict, ItemAction, ItemOutcome, plan_item, reject_duplicate_item
-from ingest.pipeline.read import RecordIdentity, read_records
+from ares_ingest.base import Item
+from ares_ingest.pipeline.plan import (
+    IdentityConflict,
+    ItemAction,
+    ItemOutcome,
+    plan_item,
+    reject_duplicate_item,
+)
+from ares_ingest.pipeline.read import RecordIdentity, read_records
 
 
 def load() -> Record:

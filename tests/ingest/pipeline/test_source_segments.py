@@ -19,10 +19,10 @@ from ares.registry import ingesters
 from ares.settings import settings_from_environment
 from ares.store import StagedIds
 from ares.workspace import Workspace, open_workspace
-from ingest.base import Item, Source, SourceOptions
-from ingest.pipeline import source_segments
-from ingest.pipeline.source_segments import make_source_producer, name_source_annotator
-from ingest.pipeline.write import CheckAnnotationLog
+from ares_ingest.base import Item, Source, SourceOptions
+from ares_ingest.pipeline import source_segments
+from ares_ingest.pipeline.source_segments import make_source_producer, name_source_annotator
+from ares_ingest.pipeline.write import CheckAnnotationLog
 from tests.ingest.conftest import make_episode
 from tests.ingesting import StubIngester, ingest_paths
 

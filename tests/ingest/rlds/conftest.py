@@ -10,8 +10,8 @@ import pytest
 
 from ares.episode import Record
 from ares.formats import RecordLocation, read_record
-from ingest.base import Source, SourceOptions
-from ingest.rlds import rlds
+from ares_ingest.base import Source, SourceOptions
+from ares_ingest.rlds import rlds
 
 
 def open_source(path: Path, **options: Any) -> Source:

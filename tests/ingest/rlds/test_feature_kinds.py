@@ -10,9 +10,9 @@ import pytest
 
 from ares.errors import SourceError
 from ares.media import frames_at
-from ingest.base import SourceOptions
-from ingest.rlds import rlds
-from ingest.rlds.features import read_features
+from ares_ingest.base import SourceOptions
+from ares_ingest.rlds import rlds
+from ares_ingest.rlds.features import read_features
 from tests.ingest.conftest import MakeRlds
 from tests.ingest.rlds.conftest import load_first_record, open_source, tfds_features, tfds_steps
 

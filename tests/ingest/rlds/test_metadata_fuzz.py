@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.errors import AresError
-from ingest.base import SourceOptions
-from ingest.rlds import rlds
-from ingest.spec import DatasetSpec, read_spec
+from ares_ingest.base import SourceOptions
+from ares_ingest.rlds import rlds
+from ares_ingest.spec import DatasetSpec, read_spec
 from tests.ingest.conftest import MakeRlds
 from tests.torture.mutations import change_json
 

@@ -13,8 +13,8 @@ import pytest
 
 from ares.errors import SourceError
 from ares.formats import RecordLocation, scan_record_file
-from ingest.base import Item, SourceOptions
-from ingest.rlds import rlds
+from ares_ingest.base import Item, SourceOptions
+from ares_ingest.rlds import rlds
 from tests.ingest.conftest import MakeRlds
 from tests.ingest.rlds.conftest import load_first_record, open_source
 

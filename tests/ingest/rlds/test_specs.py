@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ares.episode import Record
 from ares.media import frames_at
-from ingest.base import Source, SourceOptions
-from ingest.rlds import rlds
-from ingest.spec import DatasetSpec, SliceSpec, find_builtin_spec
+from ares_ingest.base import Source, SourceOptions
+from ares_ingest.rlds import rlds
+from ares_ingest.spec import DatasetSpec, SliceSpec, find_builtin_spec
 from tests.ingest.conftest import MakeRlds
 from tests.ingest.rlds.conftest import tfds_steps
 

@@ -13,10 +13,10 @@ import pytest
 from ares.errors import SourceError
 from ares.formats import RecordLocation, read_record, scan_record_file
 from ares.formats.tf_example import make_tf_example_class
-from ares.formats.tfrecord import write_tfrecords
 from ares.media import frames_at
-from ingest.base import SourceOptions
-from ingest.rlds import rlds
+from ares_ingest.base import SourceOptions
+from ares_ingest.rlds import rlds
+from tests.generators.tfrecords import write_tfrecords
 from tests.ingest.conftest import MakeRlds
 from tests.ingest.rlds.conftest import import_tfds, open_source, tfds_steps
 

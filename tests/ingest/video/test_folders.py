@@ -19,10 +19,10 @@ from ares.episode import Json, Record
 from ares.errors import AresError, RequestError, SourceError
 from ares.input import read_lines
 from ares.media import VideoInfo, all_frames, cut_packets, encode_mp4, frames_at, probe_video
-from ingest.base import Source, SourceOptions
-from ingest.source_words import UNKNOWN_OUTCOME, InvalidRowError, parse_video_row
-from ingest.video import video
-from ingest.video.plan import group_by_names, group_by_pattern
+from ares_ingest.base import Source, SourceOptions
+from ares_ingest.source_words import InvalidRowError, parse_video_row
+from ares_ingest.video import video
+from ares_ingest.video.camera_names import group_by_names, group_by_pattern
 from tests.ingesting import ingest_paths
 
 
@@ -165,7 +165,7 @@ def test_a_table_tells_of_its_videos_whatever_its_columns_are_called(folder: Any
     assert (first.instruction, first.success, first.success_source) == ("pour, then wait", True, "outcome")
     assert (first.robot, dict(first.metadata)) == ("human", {"who": "Åsa"})
     assert (second.success, second.metadata["outcome"]) == (None, "partial")
-    assert good["b/c.mp4"].warnings == (UNKNOWN_OUTCOME,)
+    assert good["b/c.mp4"].warnings == ()
     assert third.instruction == "" and good["d.mp4"].warnings == (f"video has no row in {name}",)
 
 
@@ -186,10 +186,9 @@ def test_a_table_that_names_no_video_or_is_not_needed_is_told(folder: Any) -> No
     (root / "metadata.jsonl").write_text(json.dumps({"video": "a.mp4", "instruction": "stir"}))
     source = open_source(root)
     assert [record.episode.instruction for record in load_by_key(source).values()] == ["stir"]
-    assert sorted(source.warnings) == [
-        "labels.csv is not read: its folder has a JSON lines table",
-        "prices.csv names no video and is not read",
-    ]
+    assert source.warnings == ("labels.csv is not read: its folder has a JSON lines table",)
+    unread = [file for file in source.files() if file.use == "unused"]
+    assert not unread  # discovery lists prices.csv as a table that nothing reads
 
 
 @pytest.mark.parametrize("name", ["metadata.jsonl", "labels.csv"])
@@ -206,7 +205,7 @@ def test_a_table_that_cannot_be_opened_costs_its_own_videos_alone(
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
         return read_lines(path)
 
-    monkeypatch.setattr("ares.input.documents.read_lines", fail)
+    monkeypatch.setattr("ares.input.tables.read_lines", fail)
     records, failures = load(open_source(root))
     assert len(records) == 1 and failures == {f"{name} cannot be read": 1}
 
@@ -269,7 +268,7 @@ def test_spans_of_a_long_video_of_a_person(folder: Any, monkeypatch: pytest.Monk
         probed_paths.append(path)
         return probe_video(path)
 
-    monkeypatch.setattr("ingest.files.probe_video", count_probes)
+    monkeypatch.setattr("ares_ingest.files.probe_video", count_probes)
     items = list(open_source(root).items)
     first, second = (item.load() for item in items[:2])
     with pytest.raises(SourceError, match="span is not in the video"):

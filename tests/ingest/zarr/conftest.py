@@ -10,8 +10,8 @@ import zarr as zarr_library
 from zarr.storage import ZipStore
 
 from ares.episode import Record
-from ingest.base import Source, SourceOptions
-from ingest.zarr import zarr
+from ares_ingest.base import Source, SourceOptions
+from ares_ingest.zarr import zarr
 
 ENDS = (4, 10)
 

@@ -16,8 +16,8 @@ import zarr as zarr_library
 from ares.errors import AresError, MediaError, SourceError
 from ares.input import open_zip
 from ares.media import compute_file_stamp, frames_at, open_zarr
-from ingest.base import SourceOptions
-from ingest.zarr import zarr
+from ares_ingest.base import SourceOptions
+from ares_ingest.zarr import zarr
 from tests.ingest.zarr.conftest import images, opened, read, write_store, write_zip
 from tests.ingesting import open_sources
 

@@ -86,7 +86,7 @@ def rewrite_example(folder: Path, values: dict[str, list[bytes]]) -> None:
     from ares.errors import SourceError
     from ares.formats import read_record, scan_record_file
     from ares.formats.tf_example import make_tf_example_class
-    from ares.formats.tfrecord import write_tfrecords
+    from tests.generators.tfrecords import write_tfrecords
 
     (path,) = folder.glob("*.tfrecord-*")
     spans = [span for span in scan_record_file(str(path)) if not isinstance(span, SourceError)]

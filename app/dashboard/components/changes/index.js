@@ -11,6 +11,7 @@ import { h, mount } from "../dom.js";
 // What this page has done itself is drawn within this time.
 const SETTLE_MS = 2_000;
 const RETRY_MS = 5_000;
+const AWAY = "The server does not answer; this page tries again.";
 
 /** @type {(count: number, single: string, plural: string) => string} */
 function countOf(count, single, plural) {
@@ -25,16 +26,18 @@ function openJobs() {
 /**
  * Listens until it is stopped, also when the server was away for a while.
  *
- * @type {(onState: (state: State) => void) => () => void}
+ * @type {(onState: (state: State) => void, onAway: (isAway: boolean) => void) => () => void}
  */
-function listen(onState) {
+function listen(onState, onAway) {
   let socket = /** @type {WebSocket | null} */ (null);
   let timer = 0;
   const connect = () => {
     const protocol = location.protocol === "https:" ? "wss" : "ws";
     socket = new WebSocket(`${protocol}://${location.host}/api/changes`);
+    socket.onopen = () => onAway(false);
     socket.onmessage = (event) => onState(JSON.parse(event.data));
     socket.onclose = () => {
+      onAway(true);
       timer = window.setTimeout(connect, RETRY_MS);
     };
   };
@@ -59,23 +62,22 @@ function buildChanges(root, data, send) {
   const jobs = h("button", { hidden: true, onclick: openJobs, title: "Open the page Jobs" });
   const changes = h("button", { hidden: true, onclick: () => send("shown", state?.version ?? 0) });
   const shown = h("span", { class: "shown", title: "Workspace and dataset" }, data.shown);
-  root.append(h("div", { class: "changes" }, h("span", { role: "status" }, changes, jobs), shown));
+  const away = h("span", { class: "away", hidden: true }, AWAY);
+  root.append(h("div", { class: "changes" }, h("span", { role: "status" }, away, changes, jobs), shown));
   const draw = () => {
     if (!state) return;
     const count = state.version - drawn;
-    jobs.hidden = state.running === 0;
-    jobs.textContent = `${countOf(state.running, "job", "jobs")} running`;
     changes.hidden = count <= 0;
     changes.textContent = `${countOf(count, "new change", "new changes")}, show`;
   };
-  const stop = listen((received) => {
-    const isOwn = !state;
-    state = received;
+  const note = (/** @type {State} */ received) => {
     clearTimeout(timer);
-    timer = window.setTimeout(draw, isOwn ? 0 : SETTLE_MS);
+    timer = window.setTimeout(draw, state ? SETTLE_MS : 0);
+    state = received;
     jobs.hidden = received.running === 0;
     jobs.textContent = `${countOf(received.running, "job", "jobs")} running`;
-  });
+  };
+  const stop = listen(note, (isAway) => (away.hidden = !isAway));
   return {
     stop: () => {
       clearTimeout(timer);

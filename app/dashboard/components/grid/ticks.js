@@ -1,6 +1,5 @@
 // Ticks of cards, and the keys of the grid: arrows move, Enter opens, x ticks, and shift ticks a range.
 import { h, numberClick } from "../dom.js";
-import { isForPage } from "../keys.js";
 
 /** @typedef {{ node: HTMLElement, box: HTMLInputElement, id: string }} TickedCard */
 
@@ -12,8 +11,6 @@ const unknownTicks = new Map();
 let focused = "";
 // The card that was ticked last: a range goes from there, also after the grid was redrawn.
 let lastTicked = "";
-// The card on whose box the mouse was pressed, until it is released: the grid may be redrawn in between.
-let pressed = "";
 
 /**
  * The cards between two positions, both included.
@@ -69,10 +66,24 @@ function countColumns(cards) {
  * A box that ticks a card; a click with shift ticks all from the last one.
  *
  * @param {string} title
- * @param {boolean} checked
  */
-export function buildTick(title, checked) {
-  return h("input", { type: "checkbox", class: "tick", checked, "aria-label": `Tick ${title}` });
+export function buildTick(title) {
+  return h("input", { type: "checkbox", class: "tick", "aria-label": `Tick ${title}` });
+}
+
+/**
+ * Shows which cards are ticked: those that the page knows, and newer clicks.
+ *
+ * @param {readonly TickedCard[]} cards
+ * @param {readonly string[]} ticked
+ * @param {number} known
+ */
+export function showTicks(cards, ticked, known) {
+  const all = withNewTicks(ticked, known);
+  for (const { node, box, id } of cards) {
+    box.checked = all.has(id);
+    node.classList.toggle("ticked", box.checked);
+  }
 }
 
 /**
@@ -101,48 +112,22 @@ export function addTicks(grid, cards, send) {
     );
   };
   cards.forEach(({ box }, index) => {
-    box.addEventListener("pointerdown", (event) => {
-      if (!event.button) pressed = cards[index].id;
-    });
     box.addEventListener("click", (event) => {
       event.stopPropagation();
-      pressed = "";
       tick(index, box.checked, event.shiftKey);
     });
   });
   addKeys(grid, cards, tick);
-  const stopReleases = tickReleases(cards, tick);
   const before = cards.find(({ id }) => id === focused);
   if (before) before.node.focus();
   focused = "";
-  const stopStart = startByArrows(cards);
+  const focusFirst = () => cards[0]?.node.focus();
+  window.addEventListener("ares-focus-grid", focusFirst);
   return () => {
-    stopStart();
-    stopReleases();
+    window.removeEventListener("ares-focus-grid", focusFirst);
     const active = cards.find(({ node }) => node.matches(":focus"));
     if (active) focused = active.id;
   };
-}
-
-/**
- * Ticks a box that was redrawn under a pressed mouse and gets no click: what is released over it counts.
- *
- * @param {readonly TickedCard[]} cards
- * @param {(index: number, on: boolean, isRange: boolean) => void} tick
- * @returns {() => void} Ends it.
- */
-function tickReleases(cards, tick) {
-  /** @type {(event: PointerEvent) => void} */
-  const tickReleased = (event) => {
-    const index = cards.findIndex(({ box }) => box === event.composedPath()[0]);
-    // A click of the same release comes first.
-    setTimeout(() => {
-      if (pressed && cards[index]?.id === pressed) tick(index, !cards[index].box.checked, event.shiftKey);
-      pressed = "";
-    });
-  };
-  window.addEventListener("pointerup", tickReleased);
-  return () => window.removeEventListener("pointerup", tickReleased);
 }
 
 /**
@@ -162,34 +147,4 @@ function addKeys(grid, cards, tick) {
     else return;
     event.preventDefault();
   });
-}
-
-// What takes the arrows for itself.
-const OWN_ARROWS = "a, button, summary, video, dialog, [role]:not([role=main])";
-
-/**
- * Lets an arrow move to the first card in sight while nothing else has the focus.
- *
- * @param {readonly TickedCard[]} cards
- * @returns {() => void} Ends it.
- */
-function startByArrows(cards) {
-  /** @type {(event: KeyboardEvent) => void} */
-  const press = (event) => {
-    const target = event.composedPath()[0];
-    if (event.defaultPrevented || event.shiftKey || isForPage(event, false)) return;
-    const isOwn = target instanceof Element && target.closest(OWN_ARROWS);
-    if (isOwn || nextIndex(event.key, 0, 1, 1) < 0) return;
-    const first = cards.find(({ node }) => node.getBoundingClientRect().bottom > 0);
-    if (!first) return;
-    first.node.focus();
-    event.preventDefault();
-  };
-  const focusFirst = () => cards.length && cards[0].node.focus();
-  window.addEventListener("ares-focus-grid", focusFirst);
-  document.addEventListener("keydown", press);
-  return () => {
-    window.removeEventListener("ares-focus-grid", focusFirst);
-    document.removeEventListener("keydown", press);
-  };
 }

@@ -4,7 +4,6 @@ import { h } from "../dom.js";
 /** @typedef {{ id: string, instruction: string, dataset: string, poster: string }} Known */
 
 const PREVIEW_MS = 80;
-const MOST_KNOWN = 500;
 /** @type {Map<string, Promise<Known | null>>} */
 const known = new Map();
 let shownId = "";
@@ -24,7 +23,6 @@ async function fetchEpisode(id) {
 /** @param {string} id */
 function readEpisode(id) {
   const pending = known.get(id) ?? fetchEpisode(id);
-  if (known.size >= MOST_KNOWN) known.clear();
   known.set(id, pending);
   return pending;
 }
@@ -45,10 +43,8 @@ function buildImage(source) {
 export function showPreview(box, id, at) {
   if (id === shownId && !box.hidden === Boolean(id)) return;
   shownId = id;
-  if (!id) {
-    box.hidden = true;
-    return;
-  }
+  box.hidden ||= !id;
+  if (!id) return;
   setTimeout(async () => {
     const episode = shownId === id && (await readEpisode(id));
     if (!episode || shownId !== id) return;

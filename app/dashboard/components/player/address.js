@@ -1,7 +1,6 @@
-// The second that is shown, in the address of the page, and a copy of that address.
+// The second that is shown, in the address of the page.
 
 const WRITE_MS = 500;
-const SHOWN_MS = 2000;
 
 /**
  * The address of a page at a second of its episode.
@@ -18,7 +17,9 @@ export function addressAt(href, second) {
 
 /** Writes the second into the address, at most twice a second: browsers limit how often. */
 export class Address {
-  constructor() {
+  /** @param {string} episode The address of another one, which the page is about to show, stays. */
+  constructor(episode) {
+    this.episode = episode;
     this.second = 0;
     this.timer = 0;
   }
@@ -31,6 +32,8 @@ export class Address {
 
   write() {
     this.stop();
+    const names = new URL(location.href).searchParams;
+    if ((names.get("episode") ?? names.get("a") ?? this.episode) !== this.episode) return;
     const address = addressAt(location.href, this.second);
     if (address !== location.href) history.replaceState(history.state, "", address);
   }
@@ -38,29 +41,5 @@ export class Address {
   stop() {
     clearTimeout(this.timer);
     this.timer = 0;
-  }
-
-  /** @param {HTMLElement} button Says for two seconds that the address was copied. */
-  async copy(button) {
-    this.write();
-    const label = button.textContent;
-    button.textContent = (await copyText(location.href)) ? "Copied" : "Copy it from the address bar";
-    setTimeout(() => {
-      button.textContent = label;
-    }, SHOWN_MS);
-  }
-}
-
-/**
- * Copies a text; whether it could. Pages without TLS have no clipboard but on the machine of the server.
- *
- * @param {string} text
- */
-async function copyText(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false;
   }
 }

@@ -1,5 +1,5 @@
 // The cameras of an episode: each a video on the clock, or a still picture until it is played.
-// Which are hidden, which is large, and their order are kept for each dataset by the browser.
+// Which one is large is kept for each dataset.
 import { h } from "../dom.js";
 
 /**
@@ -15,43 +15,9 @@ import { h } from "../dom.js";
 
 // Of more cameras one is large, and so many play at first: a video takes a decoder and a connection.
 const MANY_CAMERAS = 6;
-const STORED = "ares.cameras";
-
-/**
- * @typedef {object} Arrangement
- * @property {string[]} order Names, as they are drawn.
- * @property {string[]} hidden
- * @property {string} large Name of the camera that is large, or "".
- */
-
-/**
- * How cameras are arranged: as it was kept, with those that it does not know behind the others.
- *
- * @param {readonly Camera[]} cameras
- * @param {Partial<Arrangement> | null} kept
- * @returns {Arrangement}
- */
-export function arrangeCameras(cameras, kept) {
-  const names = cameras.map(({ name }) => name);
-  const known = (kept?.order ?? []).filter((name) => names.includes(name));
-  const order = [...known, ...names.filter((name) => !known.includes(name))];
-  const isNew = (/** @type {string} */ name) => !known.includes(name);
-  const flagged = cameras.filter(({ name, flags }) => flags.length && isNew(name)).map(({ name }) => name);
-  const hidden = [...(kept?.hidden ?? []).filter((name) => names.includes(name)), ...flagged];
-  const first = order.find((name) => !hidden.includes(name)) ?? "";
-  const usual = names.length > MANY_CAMERAS ? first : "";
-  const large = kept?.large ?? usual;
-  return { order, hidden, large: names.includes(large) && !hidden.includes(large) ? large : "" };
-}
-
-/** @param {string} dataset */
-function readArrangement(dataset) {
-  try {
-    return JSON.parse(localStorage.getItem(`${STORED}.${dataset}`) ?? "null");
-  } catch {
-    return null; // kept by another version, or not to be kept at all
-  }
-}
+// By dataset, the name of the camera that a person has enlarged, for as long as the page is open.
+/** @type {Map<string, string>} */
+const enlarged = new Map();
 
 export class CameraGrid {
   /**
@@ -61,100 +27,62 @@ export class CameraGrid {
    * @param {(frame: string) => void} search Searches for frames like "CAMERA@SECONDS".
    */
   constructor(cameras, dataset, clock, search) {
-    this.cameras = cameras;
     this.dataset = dataset;
-    this.arrangement = arrangeCameras(cameras, readArrangement(dataset));
-    const shown = this.arrangement.order.filter((name) => !this.arrangement.hidden.includes(name));
-    const playing = shown.filter((name) => !this.cameraOf(name).lost).slice(0, MANY_CAMERAS);
-    /** @type {Map<string, CameraView>} */
-    this.views = new Map(
-      cameras.map((camera) => [
-        camera.name,
-        new CameraView(camera, clock, search, playing.includes(camera.name), (what) =>
-          this.change(camera.name, what),
-        ),
-      ]),
+    const flagged = cameras.filter(({ flags }) => flags.length > 0).map(({ name }) => name);
+    /** @type {Set<string>} */
+    this.folded = new Set(flagged);
+    const shown = cameras.filter(({ name }) => !this.folded.has(name));
+    const playing = shown.filter(({ lost }) => !lost).slice(0, MANY_CAMERAS);
+    const usual = cameras.length > MANY_CAMERAS ? (shown[0]?.name ?? "") : "";
+    const kept = enlarged.get(dataset) ?? usual;
+    this.largest = shown.some(({ name }) => name === kept) ? kept : "";
+    const act = (/** @type {string} */ name, /** @type {"fold" | "enlarge"} */ what) =>
+      this.change(name, what);
+    this.views = cameras.map(
+      (camera) =>
+        new CameraView(camera, clock, search, playing.includes(camera), (what) => act(camera.name, what)),
     );
     this.large = h("div", { class: "large" });
     this.small = h("div", { class: "small" });
-    this.chooser = h("div", { class: "chooser", role: "region", "aria-label": "Cameras", hidden: true });
-    this.node = h("div", { class: "cameras" }, this.chooser, this.large, this.small);
+    this.node = h("div", { class: "cameras" }, this.large, this.small);
     this.draw();
-  }
-
-  /** @param {string} name */
-  cameraOf(name) {
-    return /** @type {Camera} */ (this.cameras.find((camera) => camera.name === name));
   }
 
   /**
    * @param {string} name
-   * @param {"hide" | "enlarge" | "up" | "down"} what
+   * @param {"fold" | "enlarge"} what
    */
   change(name, what) {
-    const { arrangement } = this;
-    const { order, hidden } = arrangement;
-    const from = order.indexOf(name);
-    if (what === "hide") arrangement.hidden = toggled(hidden, name);
-    else if (what === "enlarge") arrangement.large = arrangement.large === name ? "" : name;
-    else order.splice(from + (what === "up" ? -1 : 1), 0, ...order.splice(from, 1));
-    if (arrangement.hidden.includes(arrangement.large)) arrangement.large = "";
-    try {
-      localStorage.setItem(`${STORED}.${this.dataset}`, JSON.stringify(arrangement));
-    } catch {
-      // What the browser does not keep is for this page alone.
-    }
+    if (what === "enlarge") this.largest = this.largest === name ? "" : name;
+    else if (!this.folded.delete(name)) this.folded.add(name);
+    if (this.folded.has(this.largest)) this.largest = "";
+    enlarged.set(this.dataset, this.largest);
     this.draw();
   }
 
   draw() {
-    const { order, hidden, large } = this.arrangement;
-    const nodes = order.map((name) => {
-      const view = /** @type {CameraView} */ (this.views.get(name));
-      view.show(!hidden.includes(name), name === large);
-      return view.node;
-    });
-    putInto(this.large, large ? [/** @type {CameraView} */ (this.views.get(large)).node] : []);
-    putInto(this.small, large ? nodes.filter((node) => node.dataset.camera !== large) : nodes);
-    const count = order.length - hidden.length;
-    this.node.className = `cameras n${Math.min(4, count)}${large ? " one" : ""}`;
-    if (!this.chooser.hidden) this.drawChooser();
+    for (const view of this.views) {
+      const { name } = view.camera;
+      view.show(!this.folded.has(name), name === this.largest);
+    }
+    const isLarge = (/** @type {CameraView} */ { camera }) => camera.name === this.largest;
+    putInto(this.large, this.views.filter(isLarge));
+    putInto(
+      this.small,
+      this.views.filter((view) => !isLarge(view)),
+    );
+    const count = this.views.length - this.folded.size;
+    this.node.className = `cameras n${Math.min(4, count)}${this.largest ? " one" : ""}`;
   }
-
-  toggleChooser() {
-    this.chooser.hidden = !this.chooser.hidden;
-    if (!this.chooser.hidden) this.drawChooser();
-  }
-
-  drawChooser() {
-    const { order, hidden, large } = this.arrangement;
-    const rows = order.map((name, index) => {
-      const box = h("input", { type: "checkbox", checked: !hidden.includes(name) });
-      box.addEventListener("change", () => this.change(name, "hide"));
-      const button = (/** @type {"enlarge" | "up" | "down"} */ what, /** @type {string} */ sign) =>
-        h("button", { title: `${name}: ${what}`, onclick: () => this.change(name, what) }, sign);
-      const up = button("up", "↑");
-      const down = button("down", "↓");
-      up.disabled = index === 0;
-      down.disabled = index === order.length - 1;
-      const enlarge = button("enlarge", name === large ? "as the others" : "large");
-      return h("div", { class: "chooser-row" }, h("label", {}, box, ` ${name}`), enlarge, up, down);
-    });
-    this.chooser.replaceChildren(...rows);
-  }
-}
-
-/** @type {(names: string[], name: string) => string[]} */
-function toggled(names, name) {
-  return names.includes(name) ? names.filter((other) => other !== name) : [...names, name];
 }
 
 /**
- * Puts nodes into another one, without moving those that are there in this order: a video that moves stops.
+ * Puts cameras into a node, without moving those that are there in this order: a video that moves stops.
  *
- * @type {(parent: HTMLElement, nodes: HTMLElement[]) => void}
+ * @type {(parent: HTMLElement, views: CameraView[]) => void}
  */
-function putInto(parent, nodes) {
+function putInto(parent, views) {
+  const nodes = views.map(({ node }) => node);
   const isSame =
     parent.children.length === nodes.length && nodes.every((node, at) => parent.children[at] === node);
   if (!isSame) parent.replaceChildren(...nodes);
@@ -167,7 +95,7 @@ class CameraView {
    * @param {import("./clock.js").Clock} clock
    * @param {(frame: string) => void} search Searches for frames like "CAMERA@SECONDS".
    * @param {boolean} plays Whether its video is loaded at once; else a click does that.
-   * @param {(what: "hide" | "enlarge") => void} change
+   * @param {(what: "fold" | "enlarge") => void} change
    */
   constructor(camera, clock, search, plays, change) {
     this.camera = camera;
@@ -175,30 +103,32 @@ class CameraView {
     this.isPlayed = plays;
     this.isOpen = false;
     this.video = buildVideo(camera);
-    const note = h("div", { class: "note", role: "status" }, camera.lost);
-    this.fold = buildFold(camera);
-    this.enlarge = h("button", { class: "alike enlarge", "aria-label": `Enlarge ${camera.name}` }, "⤢");
+    const { name, about, lost, flags } = camera;
+    const note = h("div", { class: "note", role: "status" }, lost);
+    const faults = [...flags, ...(lost ? ["gone"] : [])];
+    const badges = faults.map((text) => h("span", { class: "badge bad" }, text));
+    // A camera with a fault is folded, and opened by its name.
+    const label = [h("b", {}, name), h("span", { class: "muted" }, ` ${about}`)];
+    this.fold = h(flags.length ? "button" : "span", { class: "fold" }, label);
+    this.fold.addEventListener("click", () => flags.length && change("fold"));
+    const find = h("button", { class: "alike find", title: "Find moments that look like this frame" });
+    find.append("Find like this");
+    find.addEventListener("click", () => search(`${name}@${clock.time.toFixed(3)}`));
+    this.enlarge = h("button", { class: "alike enlarge", "aria-label": `Enlarge ${name}` }, "⤢");
     this.enlarge.title = "Large, or as the others";
-    this.play = h(
-      "button",
-      { class: "alike play-camera", title: "Play this camera with the others" },
-      "Play",
-    );
-    const gone = camera.lost && h("span", { class: "badge bad" }, "gone");
-    const flags = camera.flags.map((flag) => h("span", { class: "badge bad" }, flag));
-    const actions = !camera.lost && [this.play, buildAlike(camera, clock, search)];
-    const space = h("span", { class: "space" });
-    const caption = h("figcaption", {}, this.fold, flags, gone, space, actions, this.enlarge);
-    const style = camera.lost ? "camera lost" : "camera";
-    this.node = h("figure", { class: style, "data-camera": camera.name }, this.video, note, caption);
-    this.fold.addEventListener("click", () => change("hide"));
+    this.play = h("button", { class: "alike play-camera" }, "Play");
+    this.play.title = "Play this camera with the others";
+    const actions = h("span", { class: "actions" }, !lost && [find, this.enlarge]);
+    const caption = h("figcaption", {}, this.fold, badges, !lost && this.play, actions);
+    const style = lost ? "camera lost" : "camera";
+    this.node = h("figure", { class: style, "data-camera": name }, this.video, note, caption);
     this.enlarge.addEventListener("click", () => change("enlarge"));
     this.play.addEventListener("click", () => this.playVideo());
     this.video.addEventListener("error", () => explain(this.video, note));
     this.video.addEventListener("click", () => this.press(change));
   }
 
-  /** @param {(what: "hide" | "enlarge") => void} change */
+  /** @param {(what: "fold" | "enlarge") => void} change */
   press(change) {
     const isThumbnail = this.node.parentElement?.className === "small" && this.node.closest(".one");
     if (isThumbnail) change("enlarge");
@@ -221,7 +151,7 @@ class CameraView {
     node.classList.toggle("collapsed", !isOpen);
     node.classList.toggle("is-large", isLarge);
     node.classList.toggle("still", isOpen && !this.isPlayed && !camera.lost);
-    this.fold.setAttribute("aria-expanded", String(isOpen));
+    if (this.fold instanceof HTMLButtonElement) this.fold.setAttribute("aria-expanded", String(isOpen));
     this.enlarge.setAttribute("aria-pressed", String(isLarge));
     const isPlaying = isOpen && this.isPlayed && !camera.lost;
     if (isPlaying && !this.isOpen) start(camera, this.video, this.clock);
@@ -231,32 +161,10 @@ class CameraView {
 }
 
 /** @param {Camera} camera */
-function buildVideo(camera) {
-  const label = `camera ${camera.name}`;
-  return h("video", {
-    muted: true,
-    playsInline: true,
-    preload: "auto",
-    poster: camera.lost ? null : camera.poster,
-    "aria-label": label,
-  });
-}
-
-/** @param {Camera} camera */
-function buildFold(camera) {
-  const about = h("span", { class: "muted" }, ` ${camera.about}`);
-  return h("button", { class: "fold", title: "Show or hide this camera" }, h("b", {}, camera.name), about);
-}
-
-/**
- * @param {Camera} camera
- * @param {import("./clock.js").Clock} clock
- * @param {(frame: string) => void} search Searches for frames like "CAMERA@SECONDS".
- */
-function buildAlike(camera, clock, search) {
-  const ask = () => search(`${camera.name}@${clock.time.toFixed(3)}`);
-  const title = "Find moments that look like this frame";
-  return h("button", { class: "alike find", title, onclick: ask }, "Find like this");
+function buildVideo({ name, lost, poster }) {
+  const video = h("video", { muted: true, playsInline: true, preload: "auto", poster: lost ? null : poster });
+  video.setAttribute("aria-label", `camera ${name}`);
+  return video;
 }
 
 /**
@@ -271,7 +179,7 @@ function start(camera, video, clock) {
 }
 
 /**
- * Says why a video cannot be played: the reason of the server is one line of text.
+ * Says why a video cannot be played: the server says it in a header of its empty answer.
  *
  * @param {HTMLVideoElement} video
  * @param {HTMLElement} note
@@ -279,5 +187,6 @@ function start(camera, video, clock) {
 async function explain(video, note) {
   note.textContent = "this video cannot be played";
   const answer = await fetch(video.src).catch(() => null);
-  if (answer && answer.status === 422) note.textContent = await answer.text();
+  const reason = answer?.headers.get("x-reason");
+  if (reason) note.textContent = decodeURIComponent(reason);
 }

@@ -31,8 +31,6 @@ export class Clock {
     this.byIndex = byIndex;
     /** @type {Map<HTMLVideoElement, number>} Frames per second of the videos that follow. */
     this.rates = new Map();
-    /** @type {Clock[]} Clocks that this one leads: their videos are waited for. */
-    this.led = [];
     this.time = 0;
     this.last = 0;
     this.frame = 0;
@@ -194,48 +192,8 @@ export class Clock {
   advance(now) {
     const passed = Math.min(MAX_TICK_SECONDS, (now - this.last) / 1000) * this.speed;
     this.last = now;
-    const videos = [this, ...this.led].flatMap((clock) => clock.videos);
-    this.waiting = videos.some((video) => !video.error && video.readyState < 2);
+    this.waiting = this.videos.some((video) => !video.error && video.readyState < 2);
     if (!this.waiting) this.time += passed;
-  }
-
-  /**
-   * Leads another clock: it shows the same second, a shift later, and its videos play with those of this one.
-   *
-   * @param {Clock} other
-   * @param {number} shift Seconds of this clock before the other one begins.
-   */
-  lead(other, shift) {
-    const { onTick } = this;
-    this.led.push(other);
-    other.toggle = () => this.toggle();
-    this.onTick = () => {
-      other.obey(this, shift);
-      onTick();
-    };
-  }
-
-  /**
-   * @param {Clock} leader
-   * @param {number} shift
-   */
-  obey(leader, shift) {
-    const time = leader.time - shift;
-    this.time = Math.max(0, Math.min(time, this.duration));
-    this.speed = leader.speed;
-    this.waiting = leader.waiting;
-    const isInside = time >= 0 && time < this.duration;
-    for (const video of this.videos) {
-      if (leader.playing && isInside) this.correct(video);
-      else if (leader.playing) this.freeze(video);
-      else this.show(video);
-    }
-  }
-
-  /** @param {HTMLVideoElement} video */
-  show(video) {
-    video.pause();
-    if (video.readyState) this.align(video);
   }
 
   /** At the end: from the start again in a loop, otherwise a stop. */

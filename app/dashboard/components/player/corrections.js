@@ -42,7 +42,12 @@ export function moveBoundary(spans, boundary, second) {
 export function buildTextEdit([start, stop, , , id], text, lanes) {
   const title = { title: "Edit this text", "aria-label": "Edit this text" };
   const button = h("button", { class: "edit-segment", ...title }, "✎");
-  const field = h("input", { class: "segment-text", value: text, "aria-label": "Text of the segment" });
+  const field = h("input", {
+    class: "segment-text",
+    dir: "auto",
+    value: text,
+    "aria-label": "Text of the segment",
+  });
   const finish = (/** @type {boolean} */ isKept) => {
     if (!lanes.isEdited) return;
     lanes.endEdit();

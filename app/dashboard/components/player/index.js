@@ -4,7 +4,8 @@ import { Address } from "./address.js";
 import { CameraGrid } from "./camera.js";
 import { Clock } from "./clock.js";
 import { JudgePanel } from "./judge.js";
-import { Lanes, secondBeyond } from "./lanes.js";
+import { Lanes } from "./lanes.js";
+import { Moments } from "./moments.js";
 import { Plot } from "./plots.js";
 import { follow, zoom } from "./scale.js";
 import { Timeline } from "./timeline.js";
@@ -14,7 +15,7 @@ import { buildHelp, buildTransport, keyListener } from "./transport.js";
  * @typedef {object} PlayerData
  * @property {string} episode
  * @property {string} dataset The arrangement of its cameras is kept by it.
- * @property {import("./judge.js").JudgeData} judge
+ * @property {import("./judge.js").JudgeData | null} judge What people say of it; null where two are compared.
  * @property {number} duration Seconds.
  * @property {number} rate Steps per second.
  * @property {number} start The second that is shown at first.
@@ -27,6 +28,8 @@ import { buildHelp, buildTransport, keyListener } from "./transport.js";
  */
 
 const OPENED = "ares-player-opened";
+// What the checks find comes later than the player: see the component of findings.
+const FINDINGS = "ares-findings";
 // Whether the player of the last episode played when this one took its place.
 let keepsPlaying = false;
 
@@ -46,13 +49,15 @@ class Player {
     );
     this.timeline = new Timeline(data, this.clock, actions);
     this.lanes = new Lanes(data.segments, data.duration, this.clock, (changes) =>
-      this.judge.act("spans", { changes }),
+      this.judge?.act("spans", { changes }),
     );
-    this.transport = buildTransport(this.clock, this.commands);
+    this.moments = new Moments(data.ticks, this.clock);
+    this.transport = buildTransport(this.clock, this.commands, this.moments.node);
     this.help = buildHelp();
-    this.judge = new JudgePanel(data.judge, send, (second) => this.clock.seek(second));
+    const seekTo = (/** @type {number} */ second) => this.clock.seek(second);
+    this.judge = data.judge && new JudgePanel(data.judge, send, seekTo);
     this.node = this.build(send);
-    this.address = new Address();
+    this.address = new Address(data.episode);
     this.isReady = true;
     this.clock.seek(data.start);
   }
@@ -63,17 +68,31 @@ class Player {
     // With its episode: the page may have gone on to the next one.
     const search = (/** @type {string} */ frame) => send("frame", `${episode}/${frame}`);
     this.cameras = new CameraGrid(this.data.cameras, dataset, this.clock, search);
-    const lanes = !this.lanes.isEmpty;
-    const pictures = h("div", { class: "pictures" }, this.cameras.node, lanes && this.lanes.now);
+    const pictures = h("div", { class: "pictures" }, this.cameras.node, this.lanes.now);
     const dock = h("div", { class: "dock" }, this.timeline.node, this.transport.node, this.help);
-    const screen = h("div", { class: "screen" }, pictures, dock, this.judge.node);
-    const plots = h(
-      "div",
-      { class: "plots" },
-      this.plots.map((plot) => plot.node),
+    const plots =
+      this.plots.length > 0 &&
+      h(
+        "div",
+        { class: "plots" },
+        this.plots.map(({ node }) => node),
+      );
+    // The curves stand beside one picture, and below several.
+    const isBeside = plots && this.data.cameras.length === 1;
+    const watch = h("div", { class: isBeside ? "watch beside" : "watch" }, pictures, dock, plots);
+    const screen = h("div", { class: this.judge ? "screen" : "screen wide" }, watch, this.judge?.node);
+    return h("div", { class: "player", "data-episode": episode }, screen, this.lanes.node);
+  }
+
+  /** @param {{ episode: string, lanes: import("./lanes.js").Lane[] }} findings */
+  addFindings({ episode, lanes }) {
+    if (episode !== this.data.episode) return;
+    this.lanes.add(lanes);
+    const ticks = lanes.flatMap(({ label, spans }) =>
+      spans.map(([seconds]) => ({ seconds, label, kind: "finding", likely: true })),
     );
-    const parts = [screen, lanes && this.lanes.node, this.plots.length > 0 && plots];
-    return h("div", { class: "player", "data-episode": episode }, parts);
+    this.timeline.addTicks(ticks);
+    this.moments.add(ticks);
   }
 
   /** @returns {import("./pointer.js").TimeActions} */
@@ -92,15 +111,13 @@ class Player {
     return {
       zoom: (factor) =>
         this.show(factor === null ? all : zoom(this.shown, factor, this.clock.time, this.data.duration)),
-      jump: (step) => this.jump(step),
+      jump: (step) => this.moments.jump(step),
       jumpToBoundary: (step) => this.lanes.jump(step),
       help: () => this.help.classList.toggle("shown"),
       close: () => this.close(),
-      copyLink: (button) => this.address.copy(button),
-      tick: () => this.judge.tick(),
-      tag: (number) => this.judge.tag(number - 1),
-      undo: () => this.judge.undo(),
-      chooseCameras: () => this.cameras?.toggleChooser(),
+      tick: () => this.judge?.tick(),
+      tag: (number) => this.judge?.tag(number - 1),
+      undo: () => this.judge?.undo(),
     };
   }
 
@@ -108,13 +125,6 @@ class Player {
     this.help.classList.remove("shown");
     this.clock.span = null;
     this.clock.onTick();
-  }
-
-  /** @param {number} step -1 for the previous tick, 1 for the next. */
-  jump(step) {
-    const seconds = this.data.ticks.map((tick) => tick.seconds).sort((first, second) => first - second);
-    const next = secondBeyond(seconds, this.clock.time, step);
-    if (next !== undefined) this.clock.seek(next);
   }
 
   /** @param {import("./clock.js").Span} shown */
@@ -132,6 +142,7 @@ class Player {
     this.plots.forEach((plot) => plot.update(this.clock.time));
     this.timeline.update();
     this.lanes.update();
+    this.moments.update();
     this.transport.update();
     this.address.show(this.clock.time);
   }
@@ -162,20 +173,16 @@ function buildPlayer(root, data, send) {
   };
   const { signal } = listeners;
   document.addEventListener("keydown", keyListener(player.clock, player.commands), { signal });
-  window.addEventListener("ares-seek", (event) => seek(player.clock, event), { signal });
   window.addEventListener(OPENED, stop, { signal });
+  const addFindings = (/** @type {any} */ later) => player.addFindings(later);
+  window.addEventListener(FINDINGS, (event) => addFindings(/** @type {CustomEvent} */ (event).detail), {
+    signal,
+  });
   root.append(player.node);
+  const earlier = Reflect.get(window, FINDINGS);
+  if (earlier) addFindings(earlier);
   if (keepsPlaying) player.clock.play();
-  return { stop, update: (/** @type {PlayerData} */ { judge }) => player.judge.update(judge) };
-}
-
-/**
- * @param {Clock} clock
- * @param {Event} event
- */
-function seek(clock, event) {
-  clock.pause();
-  clock.seek(Number(/** @type {CustomEvent} */ (event).detail));
+  return { stop, update: (/** @type {PlayerData} */ { judge }) => judge && player.judge?.update(judge) };
 }
 
 /** @param {import("../dom.js").Component<PlayerData>} component */

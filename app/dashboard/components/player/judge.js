@@ -1,5 +1,6 @@
 // The column beside the picture: what a person says of the episode, its text and criteria, and its tags.
 import { buildBadges, codeInWords, h, numberClick } from "../dom.js";
+import { buildChoice, buildField, buildSelect, buildSlot, leaveField } from "./fields.js";
 
 /** @typedef {import("../dom.js").Child} Child */
 /**
@@ -7,7 +8,9 @@ import { buildBadges, codeInWords, h, numberClick } from "../dom.js";
  * @property {string} id
  * @property {string} verdict "MET", "UNMET", "UNSURE" or another word of a judge.
  * @property {string} ruled What a person has said: "met", "unmet", "unsure", or "".
+ * @property {string} claimed What the text says of it.
  * @property {string} reason Of the person, else of the judge.
+ * @property {string} words The reason that a person has written.
  * @property {string} observed What the judge saw.
  * @property {number[]} seconds Evidence.
  */
@@ -32,21 +35,28 @@ import { buildBadges, codeInWords, h, numberClick } from "../dom.js";
  * @property {boolean} isAsked Whether the page does not know who rules.
  * @property {boolean} ticked
  * @property {[tag: string, isOn: boolean][]} tags
+ * @property {string[]} notes
  * @property {Outcome} outcome
  * @property {string[]} kinds Kinds of a failure.
  * @property {string[]} severities
+ * @property {string} instruction
  * @property {JudgedText | null} text
  * @property {string} undo What an undo takes back; "" where there is nothing.
  * @property {string} guideline How to answer, with examples.
  */
 /** @typedef {{ number: number, act: string, [name: string]: unknown }} Act */
+/** @typedef {HTMLInputElement | HTMLTextAreaElement} Field */
 
 /** @type {Act[]} What was done and the page does not know yet; it outlives every draw. */
 let unknownActs = [];
+/** @type {Map<string, string>} What is written and not stored yet, by episode and field. */
+const drafts = new Map();
 
 const OUTCOMES = [
   ["success", "Success"],
   ["failure", "Failure"],
+  ["partial", "Partial"],
+  ["aborted", "Aborted"],
   ["unsure", "Cannot tell"],
 ];
 const RULINGS = [
@@ -80,8 +90,7 @@ export class JudgePanel {
     this.send = send;
     this.seek = seek;
     this.node = h("aside", { class: "judge", "aria-label": "What is true" });
-    /** @type {Record<string, string>} Reasons by criterion, as last written. */
-    this.reasons = {};
+    this.node.addEventListener("input", ({ target }) => this.keepDraft(/** @type {Field} */ (target)));
     this.openId = "";
     this.isGuided = false;
     this.draw();
@@ -91,10 +100,29 @@ export class JudgePanel {
   update(data) {
     this.data = data;
     unknownActs = unknownActs.filter(({ number }) => number > data.number);
+    const { instruction, text, notes, tags } = data;
+    const filled = (text?.slots ?? []).map(([, value]) => value);
+    const reasons = (text?.criteria ?? []).map(({ words }) => words);
+    const stored = [instruction, text?.text, ...notes, ...tags.map(([tag]) => tag), ...filled, ...reasons];
+    for (const [key, draft] of drafts) if (stored.includes(draft.trim())) drafts.delete(key);
     // What is being written stays.
     const active = /** @type {ShadowRoot} */ (this.node.getRootNode()).activeElement;
-    if (active instanceof HTMLTextAreaElement && this.node.contains(active)) return;
+    const isWritten = active instanceof HTMLTextAreaElement || active?.matches("input");
+    if (isWritten && this.node.contains(active)) return;
     this.draw();
+  }
+
+  /** @param {Field} field */
+  keepDraft(field) {
+    const key = `${this.data.episode} ${field.dataset.key}`;
+    if (field.value.trim() && field.value !== field.defaultValue) drafts.set(key, field.value);
+    else drafts.delete(key);
+  }
+
+  putDraftsBack() {
+    /** @type {NodeListOf<Field>} */ (this.node.querySelectorAll("input, textarea")).forEach((field) => {
+      field.value = drafts.get(`${this.data.episode} ${field.dataset.key}`) ?? field.value;
+    });
   }
 
   /**
@@ -137,29 +165,31 @@ export class JudgePanel {
   draw() {
     const { text, undo, person, isAsked } = this.data;
     const focused = this.focusedKey();
-    this.nameField = h("input", {
-      class: "who",
-      placeholder: "your name",
-      "aria-label": "Your name",
-      value: localStorage.getItem(PERSON) ?? "",
-    });
+    this.nameField = h("input", { class: "who", defaultValue: localStorage.getItem(PERSON) ?? "" });
+    this.nameField.placeholder = "your name";
+    this.nameField.dataset.key = "who";
+    this.nameField.setAttribute("aria-label", "Your name");
     const who = isAsked ? this.nameField : h("span", { class: "muted" }, person && `as ${person}`);
-    const back = h("button", {
-      class: "undo",
-      title: "Undo (u)",
-      disabled: !undo,
-      onclick: () => this.undo(),
-    });
-    back.append(undo ? `Undo: ${undo}` : "Undo");
+    const back = h("button", { class: "undo", title: "Undo (u)", onclick: () => this.undo() }, "Undo");
+    back.disabled = !undo;
+    if (undo) back.append(`: ${undo}`);
     this.node.replaceChildren(
-      this.buildOutcome(),
-      ...(text
-        ? this.buildText(text)
-        : [h("p", { class: "muted" }, "No caption: ares annotate caption grade")]),
-      this.buildTags(),
+      buildPart("Outcome", this.data.outcome.label, this.buildOutcome()),
+      buildPart("Instruction", "", this.buildInstruction()),
+      text
+        ? buildPart("Caption", text.made, ...this.buildText(text))
+        : buildPart("Caption", "none yet", this.buildFirstCaption()),
+      buildPart("Tags", "", this.buildTags()),
+      buildPart(
+        "Notes",
+        "",
+        ...this.data.notes.map((note) => h("div", { dir: "auto" }, note)),
+        this.buildNote(),
+      ),
       h("div", { class: "judge-foot" }, back, who),
       this.buildGuideline(),
     );
+    this.putDraftsBack();
     const again = focused && this.node.querySelector(`[data-key="${CSS.escape(focused)}"]`);
     if (again instanceof HTMLElement) again.focus();
   }
@@ -188,8 +218,7 @@ export class JudgePanel {
       buildSelect("kind of failure", this.data.kinds, outcome.kind ?? "", (kind) => say({ kind })),
       buildSelect("severity", this.data.severities, outcome.severity ?? "", (severity) => say({ severity })),
     ];
-    const label = h("span", { class: "muted" }, outcome.label);
-    return h("div", { class: "judge-row outcome" }, h("span", { class: "choices" }, buttons), label, failure);
+    return h("div", { class: "judge-row outcome" }, h("span", { class: "choices" }, buttons), failure);
   }
 
   /** @param {Partial<Outcome>} change */
@@ -208,24 +237,46 @@ export class JudgePanel {
     this.draw();
   }
 
+  buildInstruction() {
+    const { instruction } = this.data;
+    const save = (/** @type {string} */ value) => this.saveText("instruction", value, { verdict: "unmet" });
+    const field = h("input", {
+      class: "edit-instruction",
+      dir: "auto",
+      defaultValue: instruction,
+      "aria-label": "Instruction",
+    });
+    field.placeholder = "What the robot is to do";
+    return buildField("instruction", field, save);
+  }
+
+  buildFirstCaption() {
+    const field = h("textarea", { class: "edit", dir: "auto", rows: 2, value: "", "aria-label": "Caption" });
+    field.placeholder = "Write what the robot does";
+    return buildField("text", field, (value) => this.saveText("text", value));
+  }
+
   /**
    * @param {JudgedText} text
    * @returns {Node[]}
    */
   buildText(text) {
-    const field = h("textarea", { class: "edit", rows: 2, value: text.text, "aria-label": "Caption" });
-    field.dataset.key = "text";
-    field.title = "Enter saves, Escape takes back";
-    const slots = text.slots.map(([name, value]) => buildSlot(name, value));
-    const save = () => this.saveText(text, field.value, slots);
-    const back = () => Object.assign(field, { value: text.text });
-    field.addEventListener("keydown", (event) => leaveField(event, field, back));
-    for (const node of [field, ...slots.map(({ input }) => input)]) node.addEventListener("change", save);
-    slots.forEach(({ input }) => {
-      input.addEventListener("keydown", (event) => leaveField(event, input, () => {}));
+    const field = h("textarea", {
+      class: "edit",
+      dir: "auto",
+      rows: 2,
+      defaultValue: text.text,
+      "aria-label": "Caption",
     });
-    const why =
-      text.why && h("p", { class: `judge-why${text.grade === "unsure" ? " open" : " muted"}` }, text.why);
+    const slots = text.slots.map(([name, value]) => buildSlot(name, value));
+    const save = () => {
+      const changed = slots.filter(({ input }) => input.value.trim());
+      const named = Object.fromEntries(changed.map(({ name, input }) => [name, input.value.trim()]));
+      this.saveText("text", field.value, { subject_id: text.id, subject_kind: "annotation", slots: named });
+    };
+    buildField("text", field, save);
+    for (const { input } of slots) input.addEventListener("change", save);
+    const why = text.why && h("span", { class: "judge-why muted", title: text.why }, text.why);
     const fold = h(
       "details",
       { class: "slots" },
@@ -236,36 +287,23 @@ export class JudgePanel {
         slots.map(({ node }) => node),
       ),
     );
-    const head = h(
-      "div",
-      { class: "judge-head" },
-      buildBadges([text.badge]),
-      h("span", { class: "muted", title: `producer ${text.maker}` }, text.made),
-    );
+    const head = h("div", { class: "judge-head" }, buildBadges([text.badge]), why);
     const rows = sortCriteria(text.criteria).map((criterion) => this.buildCriterion(text, criterion));
-    const parts = [
-      head,
-      why || "",
-      field,
-      text.slots.length ? fold : "",
-      h("div", { class: "criteria" }, rows),
-    ];
+    const parts = [field, head, text.slots.length ? fold : "", h("div", { class: "criteria" }, rows)];
     return parts.filter((part) => part instanceof Node);
   }
 
-  /** @type {(text: JudgedText, written: string, slots: Slot[]) => void} */
-  saveText(text, written, slots) {
+  /**
+   * Says a text: of the episode, unless the fields name another subject.
+   *
+   * @param {string} question
+   * @param {string} written
+   * @param {Record<string, unknown>} [fields]
+   */
+  saveText(question, written, fields = {}) {
     const value = written.trim();
-    if (!value) return;
-    const changed = slots.filter(({ input }) => input.value.trim());
-    const named = Object.fromEntries(changed.map(({ name, input }) => [name, input.value.trim()]));
-    this.act("answer", {
-      question: "text",
-      subject_id: text.id,
-      subject_kind: "annotation",
-      text: value,
-      slots: named,
-    });
+    const episode = { subject_id: this.data.episode, subject_kind: "episode" };
+    if (value) this.act("answer", { question, ...episode, text: value, ...fields });
   }
 
   /**
@@ -274,53 +312,58 @@ export class JudgePanel {
    */
   buildCriterion(text, criterion) {
     const { id, ruled, verdict } = criterion;
-    const rule = (/** @type {string} */ word) => this.rule(text, criterion, word);
-    const choices = RULINGS.map(([word, sign, label]) => {
-      const isOn = ruled ? ruled === word : verdict.toLowerCase() === word;
-      const button = buildChoice(`${id} ${word}`, sign, `${id}: ${label}`, isOn, () => rule(word));
-      button.classList.add(word, ruled ? "ruled" : "judged");
-      return button;
-    });
-    const short = criterion.reason || criterion.observed;
-    const name = h(
+    const isOpen = this.openId === id;
+    const tone = ruled || verdict.toLowerCase();
+    const [, sign, label] = RULINGS.find(([word]) => word === tone) ?? [tone, "–", codeInWords(tone)];
+    const texts = listReasons(criterion);
+    const short = texts.join(" · ");
+    const props = { class: `sign ${tone} ${ruled ? "ruled" : "judged"}`, role: "img", "aria-label": label };
+    const head = h(
       "button",
-      { class: "criterion-name", title: `${id}: ${short}`, "aria-expanded": String(this.openId === id) },
-      codeInWords(id),
+      { class: "criterion-line", title: `${id}: ${short}`, "aria-expanded": String(isOpen) },
+      h("span", props, sign),
+      h("b", {}, codeInWords(id)),
+      h("span", { class: "muted criterion-reason" }, short),
     );
-    name.dataset.key = `open ${id}`;
-    name.addEventListener("click", () => this.open(id));
-    const line = h("span", { class: "muted criterion-reason", title: short }, short);
-    const head = h("div", { class: "criterion-line" }, h("span", { class: "choices" }, choices), name, line);
-    return h(
-      "div",
-      { class: "criterion", "data-criterion": id },
-      head,
-      this.openId === id && this.buildOpen(text, criterion),
-    );
+    head.dataset.key = `open ${id}`;
+    head.addEventListener("click", () => this.open(id));
+    const open = isOpen && this.buildOpen(text, criterion, texts);
+    return h("div", { class: "criterion", "data-criterion": id }, head, open);
   }
 
   /**
    * @param {JudgedText} text
    * @param {Criterion} criterion
+   * @param {string[]} texts
    */
-  buildOpen(text, criterion) {
+  buildOpen(text, criterion, texts) {
+    const { id, ruled, verdict, seconds } = criterion;
+    const props = { class: "reason", placeholder: "why, in your words; Enter saves", dir: "auto" };
     const reason = h("input", {
-      class: "reason",
-      placeholder: "why, in your words",
-      value: this.reasons[criterion.id] ?? (criterion.ruled ? criterion.reason : ""),
-      "aria-label": `Reason for ${criterion.id}`,
+      ...props,
+      defaultValue: criterion.words,
+      "aria-label": `Reason for ${id}`,
     });
-    reason.addEventListener("input", () => Object.assign(this.reasons, { [criterion.id]: reason.value }));
-    reason.addEventListener("keydown", (event) => leaveField(event, reason, () => {}));
-    reason.addEventListener("change", () =>
-      this.rule(text, criterion, criterion.ruled || criterion.verdict.toLowerCase()),
-    );
-    const seconds = criterion.seconds.map((second) =>
+    const rule = (/** @type {string} */ word) => this.rule(text, criterion, word, reason.value.trim());
+    reason.dataset.key = `reason ${id}`;
+    reason.addEventListener("keydown", (event) => {
+      leaveField(event, reason, () => {});
+      if (event.key === "Enter") rule(ruled || verdict.toLowerCase());
+    });
+    const choices = RULINGS.map(([word, sign, label]) => {
+      const isOn = (ruled || verdict.toLowerCase()) === word;
+      const button = buildChoice(`${id} ${word}`, `${sign} ${label}`, `${id}: ${label}`, isOn, () =>
+        rule(word),
+      );
+      button.classList.add(word, ruled ? "ruled" : "judged");
+      return button;
+    });
+    const moments = seconds.map((second) =>
       h("button", { class: "moment", onclick: () => this.seek(second) }, `${second.toFixed(2)} s`),
     );
-    const seen = criterion.observed && h("div", { class: "muted" }, `saw: ${criterion.observed}`);
-    const why = criterion.reason && h("div", { class: "muted" }, criterion.reason);
-    return h("div", { class: "criterion-open" }, seen, why, seconds, reason);
+    const lines = texts.map((line) => h("div", { class: "muted", dir: "auto" }, line));
+    const parts = [h("span", { class: "choices" }, choices), lines, moments, reason];
+    return h("div", { class: "criterion-open" }, parts);
   }
 
   /** @param {string} id */
@@ -333,10 +376,10 @@ export class JudgePanel {
    * @param {JudgedText} text
    * @param {Criterion} criterion
    * @param {string} verdict
+   * @param {string} reason
    */
-  rule(text, criterion, verdict) {
+  rule(text, criterion, verdict, reason) {
     if (!RULINGS.some(([word]) => word === verdict)) return;
-    const reason = this.reasons[criterion.id] ?? (criterion.ruled ? criterion.reason : "");
     Object.assign(criterion, { ruled: verdict });
     this.act("answer", {
       question: criterion.id,
@@ -351,49 +394,34 @@ export class JudgePanel {
   buildTags() {
     const tags = this.data.tags.slice(0, MOST_TAGS).map(([tag, isOn], index) => {
       const button = buildChoice(`tag ${tag}`, "", `Tag ${tag} (${index + 1})`, isOn, () => this.tag(index));
-      button.append(h("kbd", {}, index + 1), ` ${tag}`);
+      button.append(h("kbd", {}, index + 1), " ", h("bdi", {}, tag));
       return button;
     });
-    return h("div", { class: "judge-row tags", role: "group", "aria-label": "Tags by key" }, tags);
+    const field = h("input", { class: "new-tag", dir: "auto", value: "", "aria-label": "New tag" });
+    field.placeholder = "a new tag";
+    buildField("new tag", field, (tag) => tag.trim() && this.act("tag", { tag: tag.trim(), on: true }));
+    return h("div", { class: "judge-row tags", role: "group", "aria-label": "Tags by key" }, tags, field);
+  }
+
+  buildNote() {
+    const field = h("input", { class: "new-note", dir: "auto", value: "", "aria-label": "New note" });
+    field.placeholder = "a note";
+    return buildField("new note", field, (note) => note.trim() && this.act("note", { note: note.trim() }));
   }
 }
 
-/** @type {(key: string, label: string, title: string, on: boolean, act: () => void) => HTMLButtonElement} */
-function buildChoice(key, label, title, on, act) {
-  const button = h("button", { class: "choice", title, "aria-label": title, onclick: act }, label);
-  button.dataset.key = key;
-  button.setAttribute("aria-pressed", String(on));
-  return button;
+/** @type {(criterion: Criterion) => string[]} What the text says, what a judge saw, and why. */
+function listReasons({ claimed, observed, reason }) {
+  return [claimed && `caption: ${claimed}`, observed && `saw: ${observed}`, reason].filter(Boolean);
 }
 
-/** @type {(name: string, options: string[], value: string, change: (to: string) => void) => HTMLElement} */
-function buildSelect(name, options, value, change) {
-  const none = h("option", { value: "" }, name);
-  const select = h(
-    "select",
-    { "aria-label": name },
-    none,
-    options.map((option) => h("option", { value: option }, option)),
+/** @type {(title: string, about: string, ...parts: (Node | string)[]) => HTMLElement} */
+function buildPart(title, about, ...parts) {
+  const head = h(
+    "div",
+    { class: "part-head" },
+    h("b", {}, title),
+    h("span", { class: "muted", title: about }, about),
   );
-  select.value = value;
-  select.dataset.key = name;
-  select.addEventListener("change", () => change(select.value));
-  return select;
-}
-
-/** @typedef {{ name: string, input: HTMLInputElement, node: HTMLElement }} Slot */
-/** @type {(name: string, value: string) => Slot} */
-function buildSlot(name, value) {
-  const input = h("input", { value, "aria-label": `slot ${name}` });
-  input.dataset.key = `slot ${name}`;
-  return { name, input, node: h("label", {}, h("span", { class: "muted" }, name), input) };
-}
-
-/** @type {(event: KeyboardEvent, field: HTMLElement, back: () => void) => void} */
-function leaveField(event, field, back) {
-  if (event.key === "Escape") back();
-  else if (event.key !== "Enter" || event.shiftKey) return;
-  event.preventDefault();
-  event.stopPropagation();
-  field.blur();
+  return h("section", { class: "judge-part" }, head, parts);
 }

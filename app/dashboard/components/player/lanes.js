@@ -1,5 +1,5 @@
 // Lanes of segments on the clock of the player, and the text of each lane at the second that is shown.
-import { h, verdictBadge } from "../dom.js";
+import { codeInWords, h } from "../dom.js";
 import { buildTextEdit, GRIP_PIXELS, moveBoundary, SAME_SECONDS } from "./corrections.js";
 import { shareOf } from "./scale.js";
 
@@ -20,6 +20,7 @@ import { shareOf } from "./scale.js";
  * @property {number} crowded Spans that lie over others in the last row.
  * @property {SegmentText[]} texts
  * @property {Segment[]} spans In order of their starts.
+ * @property {string} [severity] Of a finding of the checks, whose text is not said under the picture.
  */
 /** @typedef {{ lanes: Lane[], more: string[] }} LaneData */
 
@@ -109,7 +110,7 @@ export class Lanes {
     // Where there are few lanes a text may take two lines; what stands below does not move.
     const isRoomy = 2 * data.lanes.length <= MOST_NOW_LINES;
     this.now = h("div", { class: isRoomy ? "now roomy" : "now" });
-    const lines = isRoomy ? 2 * data.lanes.length : MOST_NOW_LINES;
+    const lines = isRoomy ? data.lanes.length : MOST_NOW_LINES;
     this.now.style.minHeight = `${lines * 1.6}em`;
     const more =
       data.more.length > 0 && `${data.more.length} more lanes are not drawn: ${data.more.join(", ")}`;
@@ -123,8 +124,16 @@ export class Lanes {
     this.noteOpened();
   }
 
-  get isEmpty() {
-    return this.lanes.length === 0;
+  /** @param {Lane[]} lanes Drawn below the others. */
+  add(lanes) {
+    const added = lanes.map((lane, index) => new SegmentLane(lane, this.lanes.length + index, this));
+    this.lanes.push(...added);
+    for (const lane of added) {
+      lane.setOpen(true);
+      lane.show(this.shown);
+      this.node.append(lane.node);
+    }
+    this.noteOpened();
   }
 
   noteOpened() {
@@ -163,7 +172,9 @@ export class Lanes {
       .map((lane) => ({ lane, segment: lane.showSecond(time) }));
     const style = { left, display: isShown ? "" : "none" };
     current.forEach(({ lane }) => Object.assign(lane.cursor.style, style));
-    const lines = current.filter(({ lane, segment }) => lane.textOf(segment)[0]).slice(0, MOST_NOW_LINES);
+    const lines = current
+      .filter(({ lane, segment }) => !lane.lane.severity && lane.textOf(segment)[0])
+      .slice(0, MOST_NOW_LINES);
     const drawn = lines.map(({ lane, segment }) => `${lane.number}/${segment?.join("/")}`).join();
     if (drawn === this.drawn || this.isEdited) return;
     this.drawn = drawn;
@@ -204,12 +215,8 @@ class SegmentLane {
       this.setOpen(!this.isOpen);
       owner.noteOpened();
     });
-    this.node = h(
-      "div",
-      { class: `lane c${number % LANE_COLOURS}`, "data-lane": lane.name },
-      this.fold,
-      this.track,
-    );
+    const style = lane.severity ? `lane ${lane.severity}` : `lane c${number % LANE_COLOURS}`;
+    this.node = h("div", { class: style, "data-lane": lane.name }, this.fold, this.track);
     this.track.addEventListener("click", (event) => this.seek(event));
     this.addDrag();
   }
@@ -300,7 +307,11 @@ class SegmentLane {
     const [start, stop, row, number] = segment;
     const [text] = this.lane.texts[number];
     const isInstant = stop <= start;
-    const block = h("i", { class: isInstant ? "segment instant" : "segment" }, isInstant ? "" : text);
+    const block = h(
+      "i",
+      { class: isInstant ? "segment instant" : "segment", dir: "auto" },
+      isInstant ? "" : text,
+    );
     this.layOut(block, start, stop);
     block.style.top = `${row * ROW_PIXELS + 1}px`;
     block.title = describeSegment(segment, this.lane.texts[number]);
@@ -358,8 +369,8 @@ class SegmentLane {
       "div",
       { class: `now-line c${this.number % LANE_COLOURS}`, title: text },
       h("span", { class: "muted now-lane" }, by),
-      h("span", { class: "now-text" }, text),
-      grade && verdictBadge(grade),
+      h("span", { class: "now-text", dir: "auto" }, text),
+      grade && h("span", { class: "badge none" }, codeInWords(grade)),
       segment?.[4] && buildTextEdit(segment, text, this.owner),
     );
   }

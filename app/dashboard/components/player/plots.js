@@ -1,12 +1,13 @@
-// A small plot per group of a signal: lines on a canvas, the cursor above it, a table of values beside it.
+// A small plot per group of a signal: lines on a canvas, the cursor above it, and a legend with values.
 import { h } from "../dom.js";
 import { nearestBefore } from "./clock.js";
-import { JointTable } from "./joints.js";
+import { Legend } from "./legend.js";
 import { addPointer } from "./pointer.js";
 import { bandColumns, bounds, niceSteps, shareOf, timeSteps, writeSecond } from "./scale.js";
 
-/** @typedef {import("./joints.js").Line} Line */
+/** @typedef {import("./legend.js").Line} Line */
 /** @typedef {import("./clock.js").Span} Span */
+/** @typedef {import("./scale.js").Values} Values */
 /** @typedef {{ name: string, lines: Line[] }} Group */
 /**
  * @typedef {object} Signal
@@ -57,32 +58,35 @@ export class Plot {
     this.time = 0;
     this.lines = group.lines;
     this.lines.forEach((line, number) => {
-      Object.assign(line, { colour: COLOURS[number % COLOURS.length], hidden: number >= MOST_LINES });
+      line.colour = COLOURS[number % COLOURS.length];
     });
-    this.count = h("span", { class: "muted" });
-    this.all = h("button", { onclick: () => this.table.showOnly(this.lines) }, "show all");
-    this.limits = bounds(this.lines.flatMap(valueRows));
-    this.table = new JointTable(this.lines, this.limits, () => this.draw(), signal.pair);
     this.canvas = h("canvas", { role: "img", "aria-label": `${signal.title}, ${this.title}, over time` });
     this.cursor = h("div", { class: "cursor" });
     this.ghost = h("div", { class: "ghost" });
     this.area = h("div", { class: "area" }, this.canvas, this.ghost, this.cursor);
+    this.legend = new Legend(this.lines, MOST_LINES, () => this.draw());
     this.node = this.build();
     addPointer(this.area, (x, box) => this.timeAt(x - box.left, box.width), actions);
-    this.table.paint();
     this.observer = new ResizeObserver(() => this.draw());
     this.observer.observe(this.area);
   }
 
   build() {
-    const [solid, dashed] = this.table.pair;
-    const key = this.table.hasAction ? `solid: ${solid}, dashed: ${dashed}` : this.signal.title.toLowerCase();
+    const { title, pair, block } = this.signal;
+    const [solid, dashed] = pair ?? ["state", "action"];
+    const key = this.legend.hasAction ? `solid ${solid}, dashed ${dashed}` : title.toLowerCase();
     const name = h("span", { class: "plot-name" }, this.title);
-    const what = (this.signal.pair || this.title !== this.signal.title) && h("span", { class: "key" }, key);
-    const title = h("div", { class: "plot-title" }, name, this.count, this.all, what);
-    const row = h("div", { class: "plot-row" }, this.area, this.table.node);
-    const data = { "data-signal": this.signal.title, "data-group": this.title };
-    return h("section", { class: "plot", ...data }, title, row);
+    const band = block ? `; mean and extremes of every ${block.toPrecision(2)} s` : "";
+    const what = key === this.title.toLowerCase() ? band.slice(2) : key + band;
+    const head = h(
+      "div",
+      { class: "plot-title" },
+      name,
+      h("span", { class: "key" }, what),
+      this.legend.select,
+    );
+    const data = { "data-signal": title, "data-group": this.title };
+    return h("section", { class: "plot", ...data }, head, this.area, this.legend.node);
   }
 
   stop() {
@@ -110,17 +114,8 @@ export class Plot {
     this.draw();
   }
 
-  writeCount() {
-    const shown = this.lines.filter((line) => !line.hidden).length;
-    const all = this.lines.length;
-    const block = this.signal.block ? `, extremes of every ${this.signal.block.toPrecision(2)} s` : "";
-    const count = shown < all ? ` ${shown} of ${all} dimensions shown` : "";
-    this.count.textContent = count + block;
-    this.all.hidden = shown === all;
-  }
-
   draw() {
-    this.writeCount();
+    if (!this.legend) return;
     const [width, height] = [this.area.clientWidth, this.area.clientHeight];
     const pen = this.canvas.getContext("2d");
     if (!width || !height || !pen) return;
@@ -147,17 +142,14 @@ export class Plot {
    * @param {Line} line
    */
   drawDimension(frame, line) {
-    const { emphasised } = this.table;
     frame.pen.strokeStyle = line.colour ?? COLOURS[0];
-    frame.pen.globalAlpha = emphasised && emphasised !== line ? 0.25 : 1;
-    frame.pen.lineWidth = emphasised === line ? 2.5 : 1.5;
-    this.drawLine(frame, line.values, []);
-    if (line.action) this.drawLine(frame, line.action, ACTION_DASH);
-    frame.pen.globalAlpha = 1;
+    frame.pen.lineWidth = 1.5;
+    this.drawLine(frame, line.values, line.mean, []);
+    if (line.action) this.drawLine(frame, line.action, line.action_mean, ACTION_DASH);
   }
 
-  /** @type {(frame: Frame, values: (number | null)[], dash: number[]) => void} */
-  drawLine(frame, values, dash) {
+  /** @type {(frame: Frame, values: Values, means: Values | null, dash: number[]) => void} */
+  drawLine(frame, values, means, dash) {
     const { pen } = frame;
     pen.setLineDash(dash);
     pen.lineJoin = "round";
@@ -166,19 +158,12 @@ export class Plot {
     const inside = xs.filter((x) => x >= LEFT && x <= frame.width - RIGHT).length;
     if (inside > MOST_IN_COLUMN * (frame.width - LEFT - RIGHT)) {
       const shown = this.lines.filter((line) => !line.hidden).length;
-      drawBand(frame, bandColumns(xs, values), Math.min(BAND_ALPHA, BANDS_ALPHA / shown));
-      return;
-    }
-    let isDown = false;
-    values.forEach((value, index) => {
-      if (value !== null) {
-        const point = /** @type {const} */ ([xs[index], yOf(frame, value)]);
-        if (isDown) pen.lineTo(...point);
-        else pen.moveTo(...point);
-      }
-      isDown = value !== null;
-    });
-    pen.stroke();
+      const columns = bandColumns(xs, values);
+      drawBand(frame, columns, Math.min(BAND_ALPHA, BANDS_ALPHA / shown));
+      // Two points of a long signal are the extremes of a block, which has one mean.
+      const centres = means ? xs.filter((_, index) => index % 2 === 0) : columns.map(({ x }) => x);
+      strokeLine(frame, centres, means ?? columns.map(({ mean }) => mean));
+    } else strokeLine(frame, xs, values);
     pen.setLineDash([]);
   }
 
@@ -209,23 +194,23 @@ export class Plot {
     this.time = time;
     this.cursor.style.transform = `translateX(${this.x(time)}px)`;
     this.cursor.hidden = time < this.shown.start || time > this.shown.stop;
-    this.table.show(nearestBefore(this.signal.times, time));
+    this.legend.show(nearestBefore(this.signal.times, time));
   }
 
   /** @param {number | null} time The second under the pointer; null where it is elsewhere. */
   hover(time) {
     this.ghost.style.display = time === null ? "none" : "block";
     if (time !== null) this.ghost.style.transform = `translateX(${this.x(time)}px)`;
-    this.table.show(nearestBefore(this.signal.times, time ?? this.time));
+    this.legend.show(nearestBefore(this.signal.times, time ?? this.time));
   }
 }
 
 /**
- * A band from the lowest to the highest value of each column, and a line through its middle.
+ * A band from the lowest to the highest value of each column.
  *
  * @param {Frame} frame
  * @param {import("./scale.js").Column[]} columns
- * @param {number} alpha Of the band.
+ * @param {number} alpha
  */
 function drawBand(frame, columns, alpha) {
   const { pen } = frame;
@@ -237,9 +222,20 @@ function drawBand(frame, columns, alpha) {
   pen.fill();
   pen.globalAlpha = globalAlpha;
   pen.beginPath();
-  columns.forEach(({ x, low, high }) => pen.lineTo(x, yOf(frame, (low + high) / 2)));
+}
+
+/** @type {(frame: Frame, xs: number[], values: Values) => void} A null value interrupts the line. */
+function strokeLine(frame, xs, values) {
+  const { pen } = frame;
+  let isDown = false;
+  values.forEach((value, index) => {
+    if (value !== null) {
+      if (isDown) pen.lineTo(xs[index], yOf(frame, value));
+      else pen.moveTo(xs[index], yOf(frame, value));
+    }
+    isDown = value !== null;
+  });
   pen.stroke();
-  pen.setLineDash([]);
 }
 
 /** @param {Line} line */

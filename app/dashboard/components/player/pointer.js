@@ -1,5 +1,4 @@
 // The pointer on the timeline and on plots: a drag seeks, and with shift selects what is repeated.
-import { spanBetween } from "./scale.js";
 
 const LEAST_SPAN = 0.05;
 
@@ -26,9 +25,12 @@ export function addPointer(area, timeAt, actions) {
     if (anchor === null) actions.seek(read(event));
   });
   area.addEventListener("pointermove", (event) => {
-    if (!(event.buttons & 1)) actions.hover(read(event));
-    else if (anchor === null) actions.seek(read(event));
-    else if (Math.abs(read(event) - anchor) > LEAST_SPAN) actions.select(spanBetween(anchor, read(event)));
+    const at = read(event);
+    if (!(event.buttons & 1)) actions.hover(at);
+    else if (anchor === null) actions.seek(at);
+    else if (Math.abs(at - anchor) > LEAST_SPAN) {
+      actions.select({ start: Math.min(anchor, at), stop: Math.max(anchor, at) });
+    }
   });
   area.addEventListener("pointerleave", () => actions.hover(null));
   area.addEventListener("wheel", (event) => {

@@ -104,10 +104,12 @@ export function writeClock(second, longest) {
  * @property {number} x
  * @property {number} low
  * @property {number} high
+ * @property {number} mean
+ * @property {number} count
  */
 
 /**
- * The lowest and the highest value of a line in each column of pixels; columns without a value are left out.
+ * The lowest, the highest and the mean value of a line in each column of pixels that has one.
  *
  * @param {number[]} xs Pixels of the values, in order.
  * @param {Values} values
@@ -120,8 +122,13 @@ export function bandColumns(xs, values) {
     if (value === null) return;
     const x = Math.round(xs[index]);
     const last = columns.at(-1);
-    if (!last || last.x !== x) columns.push({ x, low: value, high: value });
-    else Object.assign(last, { low: Math.min(last.low, value), high: Math.max(last.high, value) });
+    if (!last || last.x !== x) columns.push({ x, low: value, high: value, mean: value, count: 1 });
+    else {
+      last.low = Math.min(last.low, value);
+      last.high = Math.max(last.high, value);
+      last.count += 1;
+      last.mean += (value - last.mean) / last.count;
+    }
   });
   return columns;
 }
@@ -184,13 +191,4 @@ function shift(shown, duration) {
   const length = Math.min(duration, shown.stop - shown.start);
   const start = Math.max(0, Math.min(shown.start, duration - length));
   return { start, stop: start + length };
-}
-
-/**
- * @param {number} from
- * @param {number} to
- * @returns {Span}
- */
-export function spanBetween(from, to) {
-  return { start: Math.min(from, to), stop: Math.max(from, to) };
 }

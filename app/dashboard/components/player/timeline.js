@@ -1,21 +1,17 @@
-// The timeline: a slider, ticks of events and of evidence with their legend.
+// The timeline: a slider, and thin ticks of events and of evidence.
 import { h } from "../dom.js";
-import { buildMarkers } from "../targets.js";
 import { addPointer } from "./pointer.js";
 import { shareOf } from "./scale.js";
 
 /** @typedef {import("./clock.js").Span} Span */
-/** @typedef {{ seconds: number, label: string, kind: string }} Tick */
+/**
+ * @typedef {object} Tick
+ * @property {number} seconds
+ * @property {string} label
+ * @property {string} kind "closes", "opens", "changes", "intervention", "finding", "end", or "evidence".
+ * @property {boolean} [likely] Whether a failure is likely there.
+ */
 /** @typedef {import("./clock.js").Clock} Clock */
-
-/** @type {Record<string, string>} What each kind of tick is, in the order of the legend. */
-const LEGEND = {
-  closes: "gripper or hand closes",
-  opens: "gripper or hand opens",
-  changes: "gripper or hand opens or closes",
-  event: "event of an annotator",
-  evidence: "evidence of the grade",
-};
 
 export class Timeline {
   /**
@@ -30,11 +26,10 @@ export class Timeline {
     this.knob = h("div", { class: "knob" });
     this.repeat = h("div", { class: "repeat", hidden: true });
     this.window = h("div", { class: "window", hidden: true });
+    this.ticks = h("div", { class: "ticks" });
     this.bar = this.buildBar();
-    const seek = (/** @type {number} */ second) => clock.seek(second);
-    const ticks =
-      data.ticks.length > 0 && buildMarkers("ticks", data.ticks.map(tickMarker), this.duration, seek);
-    this.node = h("div", { class: "timebar" }, this.bar, ticks, buildLegend(data));
+    this.node = h("div", { class: "timebar" }, this.bar);
+    this.addTicks(data.ticks);
     addPointer(this.bar, (x, box) => shareOf(x, box.left, box.right) * this.duration, actions);
   }
 
@@ -42,7 +37,17 @@ export class Timeline {
     const range = { "aria-label": "time", "aria-valuemin": 0, "aria-valuemax": this.duration };
     const rail = h("div", { class: "rail" }, this.fill);
     const props = { class: "timeline", role: "slider", tabIndex: 0, ...range };
-    return h("div", props, rail, this.window, this.repeat, this.knob);
+    return h("div", props, rail, this.window, this.repeat, this.ticks, this.knob);
+  }
+
+  /** @param {Tick[]} ticks */
+  addTicks(ticks) {
+    for (const { seconds, label, kind, likely } of ticks) {
+      const tick = h("i", { class: likely ? `tick likely ${kind}` : `tick ${kind}` });
+      tick.title = `${seconds.toFixed(2)} s: ${label}`;
+      tick.style.left = `${shareOf(seconds, 0, this.duration) * 100}%`;
+      this.ticks.append(tick);
+    }
   }
 
   update() {
@@ -64,35 +69,7 @@ export class Timeline {
 /** @type {(node: HTMLElement, span: Span | null, duration: number) => void} */
 function moveBand(node, span, duration) {
   node.hidden = span === null;
-  if (span) Object.assign(node.style, bandStyle(span, duration));
-}
-
-/**
- * @param {Span} span
- * @param {number} duration
- */
-function bandStyle(span, duration) {
+  if (!span) return;
   const [left, right] = [span.start, span.stop].map((second) => shareOf(second, 0, duration) * 100);
-  return { left: `${left}%`, width: `${right - left}%` };
-}
-
-/** @type {(tick: Tick) => import("../targets.js").Marker} */
-function tickMarker({ seconds, label, kind }) {
-  const node = h("i", { class: `tick ${kind}` });
-  return { start: seconds, stop: seconds, label: `${seconds.toFixed(2)} s: ${label}`, node };
-}
-
-/** @param {{ ticks: Tick[] }} data */
-function buildLegend(data) {
-  const kinds = Object.keys(LEGEND).filter((kind) => data.ticks.some((tick) => tick.kind === kind));
-  const entries = kinds.map((kind) => buildEntry(`tick ${kind}`, LEGEND[kind]));
-  return entries.length > 0 && h("div", { class: "tick-legend" }, entries);
-}
-
-/**
- * @param {string} style
- * @param {string} text
- */
-function buildEntry(style, text) {
-  return h("span", { class: "tick-entry" }, h("i", { class: style }), text);
+  Object.assign(node.style, { left: `${left}%`, width: `${right - left}%` });
 }

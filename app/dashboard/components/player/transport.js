@@ -10,15 +10,13 @@ import { writeClock, writeSecond } from "./scale.js";
  *
  * @typedef {object} Commands
  * @property {(factor: number | null) => void} zoom Null shows all of the episode.
- * @property {(step: number) => void} jump To the previous or next tick.
+ * @property {(step: number) => void} jump To the previous or next event.
  * @property {(step: number) => void} jumpToBoundary To the previous or next start or end of a segment.
  * @property {() => void} tick Ticks the episode, or unticks it.
  * @property {(number: number) => void} tag Sets the tag of a number, from 1, or takes it away.
  * @property {() => void} undo Takes back what was said or done last.
- * @property {() => void} chooseCameras Shows or hides the list of cameras.
  * @property {() => void} help Shows or hides the keys.
  * @property {() => void} close Hides the keys and ends the repeated part.
- * @property {(button: HTMLElement) => void} copyLink Copies the address of this moment.
  */
 
 const HELP = [
@@ -26,7 +24,7 @@ const HELP = [
   [", .", "one step back or on"],
   ["← →", "one second back or on"],
   ["Home End", "start or end"],
-  ["E  Shift E", "next or previous event"],
+  ["E  Shift E", "next or previous event: gripper, intervention, finding, end"],
   ["B  Shift B", "next or previous start or end of a segment"],
   ["+ - 0", "plots and lanes: less time, more time, all"],
   ["[ ]", "loop from here, loop to here"],
@@ -44,7 +42,8 @@ const SPEEDS = [0.25, 0.5, 1, 2, 4];
 
 export function buildHelp() {
   const rows = HELP.map(([key, what]) => h("div", {}, h("kbd", {}, key), h("span", {}, what)));
-  return h("div", { class: "help", role: "region", "aria-label": "Keyboard" }, h("b", {}, "Keyboard"), rows);
+  const props = { class: "help", role: "region", "aria-label": "Keyboard", tabIndex: 0 };
+  return h("div", props, rows);
 }
 
 /** @type {(label: string, title: string, action: () => void) => HTMLButtonElement} */
@@ -68,44 +67,43 @@ function writeReadout(clock) {
   const time = isLong
     ? `${writeClock(clock.time, clock.duration)} / ${writeSecond(clock.duration, clock.duration)}`
     : `${clock.time.toFixed(2)} s / ${clock.duration.toFixed(1)} s`;
-  return `${time}, step ${clock.step + 1} of ${clock.steps}`;
+  return `${time}, step ${clock.step + 1} of ${clock.steps}${writeLoop(clock)}`;
 }
 
 /** @param {Clock} clock */
 function writeLoop({ loop, span }) {
-  return loop && span ? `Loop ${span.start.toFixed(2)} to ${span.stop.toFixed(2)} s` : "Loop";
+  if (!loop) return "";
+  return span ? `, loop ${span.start.toFixed(2)} to ${span.stop.toFixed(2)} s` : ", loop";
 }
 
 /**
  * @param {Clock} clock
  * @param {Commands} commands
+ * @param {HTMLElement} moments
  */
-export function buildTransport(clock, commands) {
+export function buildTransport(clock, commands, moments) {
   const play = h("button", { class: "play", title: "Play or pause (Space)", onclick: () => clock.toggle() });
-  const loop = h("button", { class: "loop", title: "Loop (L)", onclick: () => clock.toggleLoop() });
   const readout = h("span", { class: "readout" });
-  const steps = [
-    buildButton("‹", "One step back (,)", () => clock.toStep(clock.step - 1)),
-    buildButton("›", "One step on (.)", () => clock.toStep(clock.step + 1)),
-  ];
-  const zooms = [
-    buildButton("Cameras", "Cameras: choose, enlarge and order them", commands.chooseCameras),
-    buildButton("−", "Plots: more time (-)", () => commands.zoom(2)),
-    buildButton("+", "Plots: less time (+)", () => commands.zoom(0.5)),
-  ];
-  const copy = h("button", { class: "copy", title: "Copy a link to this moment" }, "Copy link");
-  copy.addEventListener("click", () => commands.copyLink(copy));
-  const rest = [h("span", { class: "space" }), copy, zooms, buildSpeed(clock), loop];
-  const node = h("div", { class: "transport" }, play, steps, readout, rest);
-  const keys = buildButton("?", "Keyboard (?)", commands.help);
+  const back = buildButton("‹", "One step back (,)", () => clock.toStep(clock.step - 1));
+  const on = buildButton("›", "One step on (.)", () => clock.toStep(clock.step + 1));
+  const keys = buildButton("?", "Keys (?)", commands.help);
   keys.classList.add("keys");
-  node.append(keys);
+  const space = h("span", { class: "space" });
+  const node = h(
+    "div",
+    { class: "transport" },
+    play,
+    back,
+    on,
+    readout,
+    space,
+    moments,
+    buildSpeed(clock),
+    keys,
+  );
   const update = () => {
     play.textContent = clock.playing ? "❚❚" : "►";
     play.setAttribute("aria-label", clock.playing ? "Pause" : "Play");
-    loop.classList.toggle("on", clock.loop);
-    loop.setAttribute("aria-pressed", String(clock.loop));
-    loop.textContent = writeLoop(clock);
     readout.textContent = writeReadout(clock);
   };
   return { node, update };

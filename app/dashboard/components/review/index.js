@@ -15,6 +15,7 @@ import { isForPage } from "../keys.js";
  * @property {number} stop
  * @property {ReviewCamera[]} cameras
  * @property {AnswerKey[]} keys
+ * @property {string} writes What the person can write of the episode; "" for nothing.
  * @property {string} reason What the person wrote before, as kind and severity.
  * @property {string} kind
  * @property {string} severity
@@ -23,11 +24,13 @@ import { isForPage } from "../keys.js";
  * @property {string[]} severities
  * @property {string[]} ahead Clips that are probably shown next.
  */
-/** @typedef {{ reason: string, kind: string, severity: string }} Details */
+/** @typedef {{ reason: string, kind: string, severity: string, text: string }} Details */
 /** @typedef {import("../dom.js").Drawn} Drawn */
 
 const UNDO = "u";
 const REASON = "r";
+const HELP = "?";
+const TEXT = "t";
 
 /**
  * Clips that load while the one before is looked at, by their address.
@@ -48,13 +51,14 @@ const shownItems = new Set();
  *
  * @param {HTMLVideoElement} video
  * @param {string} id
+ * @returns {() => void} Looks now: a picture can be there before its event is.
  */
 function rememberShown(video, id) {
   const remember = () => {
     if (video.readyState >= 2) shownItems.add(id);
   };
-  for (const moment of ["loadeddata", "canplay", "timeupdate"]) video.addEventListener(moment, remember);
-  remember();
+  ["loadeddata", "seeked", "canplay", "timeupdate"].forEach((name) => video.addEventListener(name, remember));
+  return remember;
 }
 
 /**
@@ -129,31 +133,86 @@ function buildList(name, options, value) {
 }
 
 /**
+ * A field whose key goes to it; Enter and Escape go back to the keys.
+ *
+ * @param {string} key
+ * @param {string} name
+ * @param {string} placeholder
+ * @param {string} value
+ */
+function buildField(key, name, placeholder, value) {
+  const title = `${key} comes here, Enter and Escape go back to the keys`;
+  const field = h("input", {
+    class: "reason",
+    placeholder,
+    value,
+    maxLength: 4000,
+    "aria-label": name,
+    title,
+  });
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" || event.key === "Escape") field.blur();
+  });
+  return field;
+}
+
+/**
  * The reason and what is said of a failure, which stand as they were written before.
  *
  * @param {ReviewData} data
  */
 function buildDetails(data) {
-  const reason = h("input", {
-    class: "reason",
-    placeholder: "why, in your words",
-    value: data.reason,
-    "aria-label": "Reason",
-    title: "r comes here, Enter and Escape go back to the keys",
-  });
+  const reason = buildField(REASON, "Reason", "why, in your words", data.reason);
   reason.setAttribute("list", "review-reasons");
-  reason.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" || event.key === "Escape") reason.blur();
-  });
-  const options = data.reasons.map((text) => h("option", { value: text }));
+  const text = buildField(TEXT, data.writes, data.writes, "");
+  const options = data.reasons.map((value) => h("option", { value }));
   const known = h("datalist", { id: "review-reasons" }, options);
   const kind = buildList("kind of failure", data.kinds, data.kind);
   const severity = buildList("severity", data.severities, data.severity);
-  const lists = [data.kinds.length ? kind : "", data.severities.length ? severity : ""];
-  const node = h("div", { class: "details" }, h("kbd", {}, REASON), reason, known, lists.filter(Boolean));
+  const lists = [data.kinds.length > 0 && kind, data.severities.length > 0 && severity];
+  /** @type {(key: string, field: HTMLElement) => HTMLElement} */
+  const withKey = (key, field) => h("span", { class: "field" }, h("kbd", {}, key), field);
+  const written = data.writes && withKey(TEXT, text);
+  const node = h("div", { class: "details" }, withKey(REASON, reason), known, lists, written);
   /** @type {() => Details} */
-  const read = () => ({ reason: reason.value, kind: kind.value, severity: severity.value });
-  return { node, reason, read };
+  const read = () => ({
+    reason: reason.value,
+    kind: kind.value,
+    severity: severity.value,
+    text: text.value,
+  });
+  return { node, fields: { [REASON]: reason, ...(data.writes && { [TEXT]: text }) }, read };
+}
+
+/**
+ * What a reviewer needs who was given an address and nothing else: less than 100 words.
+ *
+ * @param {ReviewData} data
+ */
+function buildHelp(data) {
+  const rows = [
+    ...data.keys.map(({ key, label }) => [key, label]),
+    [UNDO, "undo: the last question is asked again"],
+    [REASON, "reason: write it before the answer; Enter ends it"],
+    ...(data.writes ? [[TEXT, `text: ${data.writes}`]] : []),
+    [HELP, "this help"],
+  ];
+  return h(
+    "section",
+    { class: "help", hidden: true, "aria-label": "Help" },
+    h("p", {}, "Watch the clips, which begin again by themselves. Then answer by a key or its button:"),
+    h(
+      "dl",
+      {},
+      rows.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]),
+    ),
+    h("p", {}, "The guideline says what each answer means. Where no camera shows it, nobody can tell."),
+    h(
+      "p",
+      {},
+      "Each answer is stored at once, under your name. Leave when you like: the same address goes on.",
+    ),
+  );
 }
 
 /**
@@ -161,9 +220,9 @@ function buildDetails(data) {
  *
  * @param {ReviewData} data
  * @param {HTMLElement[]} buttons
- * @param {HTMLElement} details
+ * @param {HTMLElement} help
  */
-function buildQuestion(data, buttons, details) {
+function buildQuestion(data, buttons, help) {
   return h(
     "div",
     { class: "asked" },
@@ -171,8 +230,7 @@ function buildQuestion(data, buttons, details) {
     data.text && h("p", { class: "text" }, data.text),
     h("p", {}, h("b", {}, data.question)),
     h("div", { class: "keys" }, buttons),
-    details,
-    h("pre", { class: "guideline", tabIndex: 0, "aria-label": "guideline" }, data.guideline),
+    help,
   );
 }
 
@@ -185,33 +243,51 @@ function buildReview(root, data, send) {
     if (isSaid) return;
     isSaid = true;
     root.querySelector(".review")?.classList.add("said");
+    looks.forEach((check) => check());
     const shown = shownItems.has(data.id);
     send("said", { number: numberClick(), id: data.id, verdict, shown, ...details.read() });
   };
   const answers = [...data.keys, { key: UNDO, verdict: UNDO, label: "undo" }];
-  const buttons = answers.map((answer) => buildKey(answer, say));
+  const help = buildHelp(data);
+  const helpKey = { key: HELP, verdict: HELP, label: "help" };
+  const helpButton = buildKey(helpKey, () => toggleHelp(help, helpButton));
+  helpButton.setAttribute("aria-expanded", "false");
+  const buttons = [...answers.map((answer) => buildKey(answer, say)), helpButton];
   const clips = data.cameras.map((camera) => buildClip(camera, data.start, data.stop));
-  const question = buildQuestion(data, buttons, details.node);
-  root.append(h("div", { class: "review" }, h("div", { class: "clips" }, clips), question));
-  for (const video of root.querySelectorAll("video")) rememberShown(video, data.id);
+  const question = buildQuestion(data, buttons, help);
+  const guideline = h("pre", { class: "guideline", tabIndex: 0, "aria-label": "guideline" }, data.guideline);
+  const more = h("div", { class: "more" }, details.node, guideline);
+  root.append(h("div", { class: "review" }, question, h("div", { class: "clips" }, clips), more));
+  const looks = Array.from(root.querySelectorAll("video"), (video) => rememberShown(video, data.id));
+  looks.forEach((check) => check());
   const stop = listenToKeys((key) => {
     const pressed = answers.find((answer) => answer.key === key);
     if (pressed) say(pressed.verdict);
-    if (key === REASON) details.reason.focus();
-    return key === REASON;
+    const field = Object.entries(details.fields).find(([name]) => name === key)?.[1];
+    field?.focus();
+    if (key === HELP) toggleHelp(help, helpButton);
+    return field !== undefined;
   });
-  return { stop, update: ({ progress }) => showProgress(question, progress) };
+  /** @param {ReviewData} data */
+  const update = ({ progress }) => {
+    // The item is still asked: an answer was refused, or others have answered, which changes the progress.
+    isSaid = false;
+    root.querySelector(".review")?.classList.remove("said");
+    const line = question.querySelector(".progress");
+    if (line) line.textContent = progress;
+  };
+  return { stop, update };
 }
 
 /**
- * Shows how far the queue is, which changes with the answers of others too.
+ * Shows or hides the help.
  *
- * @param {HTMLElement} question
- * @param {string} progress
+ * @param {HTMLElement} help
+ * @param {HTMLElement} button
  */
-function showProgress(question, progress) {
-  const line = question.querySelector(".progress");
-  if (line) line.textContent = progress;
+function toggleHelp(help, button) {
+  help.hidden = !help.hidden;
+  button.setAttribute("aria-expanded", String(!help.hidden));
 }
 
 /**

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from annotators.models import load_huggingface
-from annotators.models.huggingface.vlm import HuggingfaceVlm
+from ares_annotators.models import load_huggingface
+from ares_annotators.models.huggingface.vlm import HuggingfaceVlm
 from tests.annotators.models.huggingface.tiny_models import FAMILIES
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotators.base import Options
-from annotators.models import LocalModelOptions, VlmReply, VlmRequest, load_huggingface, load_vlm
-from annotators.models.clip import load_clip
 from ares.errors import ModelError, RequestError
 from ares.settings import Settings
+from ares_annotators.base import Options
+from ares_annotators.models import LocalModelOptions, VlmReply, VlmRequest, load_huggingface, load_vlm
+from ares_annotators.models.clip import load_clip
 from tests.annotators.models.huggingface.tiny_models import SENTENCE
 
 QWEN = "tiny-Qwen3-VL"
@@ -54,8 +54,8 @@ def test_all_gpus_need_a_gpu_and_a_model_that_can_be_spread(
 @pytest.fixture
 def gpus_are_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the CPU stand in for GPUs: there are none where the tests run."""
-    monkeypatch.setattr("annotators.models.huggingface.vlm.select_device", lambda device: "cpu")
-    monkeypatch.setattr("annotators.models.huggingface.vlm._SPREAD", {"": "cpu"})
+    monkeypatch.setattr("ares_annotators.models.huggingface.vlm.select_device", lambda device: "cpu")
+    monkeypatch.setattr("ares_annotators.models.huggingface.vlm._SPREAD", {"": "cpu"})
 
 
 @pytest.mark.usefixtures("gpus_are_cpus")
@@ -81,7 +81,7 @@ def test_a_model_that_would_leave_the_gpus_is_refused(
 
 def test_a_wrong_number_format_is_refused_with_the_right_ones(tiny_folder: Folder) -> None:
     values: dict[str, Any] = {"dtype": "int3"}
-    from annotators.caption.annotator import CaptionOptions
+    from ares_annotators.caption.annotator import CaptionOptions
 
     with pytest.raises(RequestError, match=r"wrong value of option 'dtype'.*float32, bfloat16 or float16"):
         Options(settings=Settings(), values=values).parse(CaptionOptions)

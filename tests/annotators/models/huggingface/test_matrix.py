@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotators.base import Options
-from annotators.grade import Observation
-from annotators.grade.observation import observation_schema, parse_observation
-from annotators.models import VlmReply, VlmRequest
-from annotators.models.huggingface.vlm import HuggingfaceVlm
 from ares.rubric import SLOTS, shipped_verbs
 from ares.settings import Settings
 from ares.workspace import Workspace
+from ares_annotators.base import Options
+from ares_annotators.grade.observation import Observation, observation_schema, parse_observation
+from ares_annotators.models import VlmReply, VlmRequest
+from ares_annotators.models.huggingface.vlm import HuggingfaceVlm
 from tests.annotators.models.huggingface.tiny_models import FAMILIES, SENTENCE
 from tests.annotators.runs import annotate, estimate_cost
 from tests.thinning import some_by_day

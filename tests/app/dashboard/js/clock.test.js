@@ -52,31 +52,3 @@ test("a video paired by index shows the frame of each step, and stands still in 
   });
   assert.deepEqual(speeds, [1, 0, 1]);
 });
-
-test("a clock that is led shows the second of its leader, a shift later, within its own ends", () => {
-  const [leader, led] = [new Clock(6, 10, () => {}), new Clock(4, 10, () => {})];
-  const video = plainVideo();
-  led.follow(video, 10);
-  leader.lead(led, 1.5);
-  const shown = [0, 1.5, 3, 5.5, 6].map((second) => {
-    leader.seek(second);
-    return led.time;
-  });
-  assert.deepEqual(shown, [0, 0, 1.5, 4, 4]);
-  leader.seek(3);
-  assert.ok(Math.abs(video.currentTime - 1.5) < 0.01);
-});
-
-test("a leader waits for the videos that it leads", () => {
-  const [leader, led] = [new Clock(6, 10, () => {}), new Clock(6, 10, () => {})];
-  const video = plainVideo();
-  led.follow(video, 10);
-  leader.lead(led, 0);
-  video.readyState = 1;
-  leader.last = 0;
-  leader.advance(100);
-  assert.deepEqual([leader.time, leader.waiting], [0, true]);
-  video.readyState = 4;
-  leader.advance(200);
-  assert.ok(leader.time > 0 && !leader.waiting);
-});

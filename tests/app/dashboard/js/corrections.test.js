@@ -1,7 +1,6 @@
-// A boundary takes both of its segments along, and cameras keep their arrangement.
+// A boundary takes both of its segments along.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { arrangeCameras } from "../../../../app/dashboard/components/player/camera.js";
 import { moveBoundary } from "../../../../app/dashboard/components/player/corrections.js";
 
 test("a boundary moves the segments on both sides, and neither gets too short", () => {
@@ -17,19 +16,4 @@ test("a boundary moves the segments on both sides, and neither gets too short", 
   ]);
   const [, second] = moveBoundary(spans, 2, 9);
   assert.equal(second.stop - second.start > 0.04, true);
-});
-
-test("of many cameras one is large; what was hidden and new cameras are known", () => {
-  const cameras = [..."abcdefgh"].map((name) => ({
-    name,
-    about: "",
-    video: "",
-    poster: "",
-    lost: "",
-    flags: [],
-    rate: 10,
-  }));
-  assert.equal(arrangeCameras(cameras, null).large, "a");
-  const kept = arrangeCameras(cameras, { order: ["c", "gone", "a"], hidden: ["c"], large: "c" });
-  assert.deepEqual([kept.order.join(""), kept.hidden, kept.large], ["cabdefgh", ["c"], ""]);
 });

@@ -77,10 +77,10 @@ test("hours have round steps of minutes, written as a clock does", () => {
   assert.deepEqual(timeSteps(0, 1, 4), niceSteps(0, 1, 4));
 });
 
-test("a column of pixels has the lowest and the highest of its values, and gaps stay", () => {
-  const columns = bandColumns([1.1, 1.2, 1.4, 2.6, 5.1], [3, -1, null, 2, null]);
+test("a column of pixels has the lowest, the highest and the mean of its values, and gaps stay", () => {
+  const columns = bandColumns([1.1, 1.2, 1.4, 1.4, 2.6, 5.1], [3, -1, null, 1, 2, null]);
   assert.deepEqual(columns, [
-    { x: 1, low: -1, high: 3 },
-    { x: 3, low: 2, high: 2 },
+    { x: 1, low: -1, high: 3, mean: 1, count: 3 },
+    { x: 3, low: 2, high: 2, mean: 2, count: 1 },
   ]);
 });

@@ -21,8 +21,8 @@ from ares.export.lerobot.writer import prepare_video
 from ares.export.retime import retime_episode
 from ares.media import all_frames
 from ares.workspace import Workspace
-from ingest.base import SourceOptions
-from ingest.video import video
+from ares_ingest.base import SourceOptions
+from ares_ingest.video import video
 from tests.ares.export.made_episodes import (
     make_record,
     make_set,

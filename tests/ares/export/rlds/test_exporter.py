@@ -140,7 +140,7 @@ def test_signals_and_columns_are_written_and_names_that_clash_get_numbers(
     assert [folder.parent.name for folder in folders] == ["b_a", "b_a_2", "b_a_3"]
     for number, folder in enumerate(folders):
         (payload,) = records(folder)
-        assert values(payload, "steps/observation/force") == (force + number).ravel().tolist()
+        assert values(payload, "steps/force") == (force + number).ravel().tolist()
         (document,) = values(payload, "episode_metadata/ares_export")
         written = json.loads(document)["annotations"]
         assert {name: written.get(name) for name in _SPEED_VALUES} == _SPEED_VALUES

@@ -10,7 +10,7 @@ import pytest
 
 from ares import open as open_workspace
 from ares.workspace import Workspace
-from ingest.base import SourceOptions
+from ares_ingest.base import SourceOptions
 from tests.ares.export.made_episodes import make_record, make_set, read_json
 from tests.ares.export.rlds.test_exporter import records, values
 from tests.ares.export.segments import PERSON, append, segment, source_producer

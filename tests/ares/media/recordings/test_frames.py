@@ -174,7 +174,7 @@ def test_only_what_a_frame_needs_is_decoded(tmp_path: Path, monkeypatch: pytest.
 
         return decode_access_units(codec, count_units())
 
-    monkeypatch.setattr("ares.media.recordings.images.decode_access_units", counting_decoder)
+    monkeypatch.setattr("ares.media.recordings.topic_frames.decode_access_units", counting_decoder)
     frames_at(ref, [22 / 20, 23 / 20])
     assert decoded_numbers == [20, 21, 22, 23]
 

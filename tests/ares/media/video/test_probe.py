@@ -25,7 +25,7 @@ from ares.media import (
     probe_video,
     thumbnail,
 )
-from ares.media.video.probe import Orientation, matrix_orientation
+from ares.media.video.orientation import Orientation, matrix_orientation
 from tests.ares.media.written_videos import (
     A_QUARTER_TO_THE_RIGHT,
     span_ref,

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from ares import registry
 from ares.errors import StoreError
 from ares.search import embed_texts
-from ares.search.encoding import EmbeddingSpace
 from ares.search.rankers.text import rank_by_text
+from ares.search.spaces import EmbeddingSpace
 from ares.settings import Settings
 from ares.store.vectors import texts as text_ids
 from ares.workspace import Workspace, open_workspace

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from ares.store.lance import row_index
-from ares.store.lance.row_index import RowIndexCache
+from ares.store.lance.row_index import VersionCache
 
 # In another process: a search that never returns blocks the interpreter too, so the process has to be ended.
 _SEARCHES = """
@@ -94,7 +93,7 @@ def test_searches_at_once_end_and_are_right_while_a_writer_appends_and_indexes(t
     assert ended.returncode == 0, ended.stderr[-4000:]
 
 
-def test_concurrent_threads_read_the_row_index_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_threads_read_the_row_index_once() -> None:
     versions: list[int] = []
 
     def slow_read(dataset: Any) -> object:
@@ -102,8 +101,7 @@ def test_concurrent_threads_read_the_row_index_once(monkeypatch: pytest.MonkeyPa
         time.sleep(0.1)
         return dataset
 
-    monkeypatch.setattr(row_index, "RowIndex", slow_read)
-    cache, dataset = RowIndexCache(), SimpleNamespace(version=1)
+    cache, dataset = VersionCache[Any](slow_read), SimpleNamespace(version=1)
     threads = [Thread(target=cache.get, args=(dataset,)) for _ in range(8)]
     for thread in threads:
         thread.start()

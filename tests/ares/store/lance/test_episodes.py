@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
-import lancedb
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -376,8 +376,10 @@ def test_tables_from_before_swapped_colours_are_read_and_go_on(tmp_path: Path, m
     index = rows.schema.get_field_index("cameras")
     camera = [field for field in rows.schema.field(index).type.value_type if field.name != "channels"]
     older = rows.schema.set(index, pa.field("cameras", pa.list_(pa.struct(camera))))
-    table = lancedb.connect(str(tmp_path)).create_table("episodes", schema=older)
-    table.add(schema.drop_unsupported_camera_fields(rows, older))
+    lance.write_dataset(
+        pa.Table.from_batches([schema.drop_unsupported_camera_fields(rows, older)]),
+        tmp_path / "episodes.lance",
+    )
     tables = open_tables(str(tmp_path))
     tables.episodes.add([second])
     assert tables.episodes.get(_ids([first, second])) == [first.episode, second.episode]

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from numpy.typing import NDArray
 
-from annotators.base import FrameVectors
 from ares.errors import RequestError, StoreError
 from ares.store import Moment
 from ares.store.lance_tables import Tables, open_tables
 from ares.store.vectors.tables import VectorTable
+from ares_annotators.base import FrameVectors
 
 
 def _frames(

@@ -18,13 +18,13 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from numpy.typing import NDArray
 
 import ares
-from annotators.base import FrameVectors
 from ares.store import Moment
 from ares.store.lance_tables import open_tables
 from ares.store.vectors import index as recall, knn
 from ares.store.vectors.tables import VectorTable
 from ares.workspace import Workspace
 from ares.workspace.status import workspace_status
+from ares_annotators.base import FrameVectors
 
 _DIM, _FRAMES, _EPISODES = 32, 20, 600
 _FLAT_ROWS = 1_000
@@ -143,6 +143,29 @@ def test_frames_newer_than_the_index_are_found_exactly(scenes: SceneTable) -> No
         best = scenes.table.search(scenes.vectors[number], 1)[0]
         assert best.episode_id == scenes.ids[number // _FRAMES]
         assert best.score == pytest.approx(1, abs=1e-3)
+
+
+def test_many_alike_frames_of_few_episodes_hide_no_episode_behind_newer_ones(tmp_path: Path) -> None:
+    """Of the newer episodes a few are read, and the k-th of them is worse than episodes of the index."""
+    rng = np.random.default_rng(0)
+    query = np.eye(_DIM, dtype=np.float32)[0]
+    other = rng.normal(size=(40, _DIM)).astype(np.float32) * np.r_[0, np.ones(_DIM - 1)]
+    other /= np.linalg.norm(other, axis=1, keepdims=True)
+
+    def frames(score: float, number: int, count: int) -> NDArray[np.floating]:
+        scores = score - 0.0002 * np.arange(count)[:, None]
+        return np.asarray(scores * query + np.sqrt(1 - scores**2) * other[number])
+
+    table = open_tables(str(tmp_path)).vectors("clip")
+    # As many frames as are read at first (10 episodes of 20) are of three episodes.
+    old = [_frames(f"long{n}", "a", frames(0.99, n, 100)) for n in range(3)]
+    old += [_frames(f"old{n:02}", "a", frames(0.8 - n / 1000, 3 + n, 40)) for n in range(20)]
+    table.add(old)
+    assert table.refresh(_FLAT_ROWS)
+    table.add([_frames(f"new{n:02}", "a", frames(0.5 - n / 100, 20 + n, 10)) for n in range(20)])
+    ids = [moment.episode_id for moment in table.search_episodes(query, 10)]
+    assert ids[:3] == ["long0", "long1", "long2"]
+    assert len(ids) == 10 and not [episode_id for episode_id in ids if episode_id.startswith("new")]
 
 
 @pytest.mark.slow

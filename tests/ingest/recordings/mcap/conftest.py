@@ -14,8 +14,8 @@ from mcap.records import Schema
 from mcap_ros2.writer import Writer
 
 from ares.episode import Record
-from ingest.base import Source, SourceOptions
-from ingest.recordings import mcap
+from ares_ingest.base import Source, SourceOptions
+from ares_ingest.recordings import mcap
 
 HEADER = (
     "\n" + 80 * "=" + "\nMSG: std_msgs/Header\nbuiltin_interfaces/Time stamp\nstring frame_id\n"

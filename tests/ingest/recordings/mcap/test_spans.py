@@ -13,9 +13,9 @@ from mcap.writer import Writer
 
 from ares.errors import SourceError
 from ares.media import frames_at
-from ingest.base import Item, SourceOptions
-from ingest.recordings import mcap
-from ingest.recordings.topics import RecordedSpan, read_episode_spans
+from ares_ingest.base import Item, SourceOptions
+from ares_ingest.recordings import mcap
+from ares_ingest.recordings.recorded_spans import RecordedSpan, read_episode_spans
 
 START, STEP = 1_760_000_000 * 10**9, 100_000_000
 

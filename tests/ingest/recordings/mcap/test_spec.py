@@ -11,8 +11,8 @@ import pytest
 
 from ares.episode import Record
 from ares.errors import SourceError
-from ingest.base import SourceOptions
-from ingest.operation import show_specs
+from ares_ingest.base import SourceOptions
+from ares_ingest.operation import show_specs
 from tests.ingest.recordings.mcap.conftest import START, STEP, header
 from tests.ingesting import open_sources, request_for
 
@@ -100,7 +100,7 @@ def test_topics_with_dots_in_their_names(kit: Any, tmp_path: Path) -> None:
 
 def test_every_topic_is_shown_with_its_type_count_and_rate(kit: Any, tmp_path: Path) -> None:
     shown = show_specs(request_for([str(recording(kit, tmp_path))]))
-    assert "#   /tool (geometry_msgs/msg/PointStamped, 10 messages, 10 Hz): not stored" in shown
+    assert "#   /tool (T x 3 geometry_msgs/msg/PointStamped, 10 messages, 10 Hz): not stored" in shown
     assert (
         "#   /joint_states (T x 2 float64): state (sensor_msgs/msg/JointState, 10 messages, 10 Hz)" in shown
     )

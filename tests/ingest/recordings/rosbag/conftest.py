@@ -13,8 +13,8 @@ from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, W
 from rosbags.typesys import Stores, get_typestore
 
 from ares.episode import Record
-from ingest.base import Source, SourceOptions
-from ingest.recordings import rosbag
+from ares_ingest.base import Source, SourceOptions
+from ares_ingest.recordings import rosbag
 
 START = 1_760_000_000 * 10**9
 STEP = 100_000_000

@@ -12,7 +12,7 @@ import pytest
 
 from ares.errors import RequestError, SourceError
 from ares.media import frames_at
-from ingest.recordings import rosbag
+from ares_ingest.recordings import rosbag
 from tests.ingest.recordings.rosbag.conftest import STEP, opened, read, write_ros1, write_ros2
 
 WRITERS: dict[str, Callable[[Path], Path]] = {
@@ -118,7 +118,7 @@ def test_without_the_library_the_error_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_ros1(tmp_path / "run.bag")
-    monkeypatch.setattr("ingest.recordings.source.find_spec", lambda name: None)
+    monkeypatch.setattr("ares_ingest.recordings.source.find_spec", lambda name: None)
     with pytest.raises(RequestError, match=r"pip install 'ares-curation\[rosbag\]'"):
         opened(path)
 
@@ -135,7 +135,7 @@ def test_a_damaged_stamp_does_not_claim_all_memory(tmp_path: Path) -> None:
 
 
 def test_a_type_that_is_defined_otherwise_is_not_guessed(tmp_path: Path) -> None:
-    from ares.media.recordings.container import make_ros1_decoder
+    from ares.media.recordings.ros_types import make_ros1_decoder
 
     with pytest.raises(SourceError, match="not defined as in ROS 1 Noetic"):
         make_ros1_decoder("sensor_msgs/JointState", "0" * 32)(b"")

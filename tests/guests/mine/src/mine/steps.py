@@ -3,7 +3,7 @@
 from ares.episode import Signal
 from ares.errors import SourceError
 from ares.input import read_json
-from ingest.file_ingester import FileEpisode, FileIngester
+from ares_ingest.file_ingester import FileEpisode, FileIngester
 
 
 def read_steps(path: str) -> FileEpisode:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from annotators.base import Options, Outcome, Result, Work, new_annotation
 from ares.annotation import Column, Producer
 from ares.errors import SourceError
 from ares.store import Stores
+from ares_annotators.base import Options, Outcome, Result, Work, new_annotation
 
 COLUMN = Column(name="still_share", type="float64", meaning="Share of steps without motion.")
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from annotators.base import Options, Result, Subject, Work, new_annotation
-from annotators.options import AnnotatorOptions, takes_options
 from ares.annotation import Column, Producer
 from ares.errors import AresError, MediaError
+from ares_annotators.base import Options, Result, Subject, Work, new_annotation
+from ares_annotators.options import AnnotatorOptions, takes_options
 
 if TYPE_CHECKING:
     from ares.store import Stores

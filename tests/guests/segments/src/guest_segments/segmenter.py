@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
-from annotators.base import Options, Result, Work, new_annotation
-from annotators.options import AnnotatorOptions, takes_options
 from ares.annotation import Annotation, Column, Producer
+from ares_annotators.base import Options, Result, Work, new_annotation
+from ares_annotators.options import AnnotatorOptions, takes_options
 
 if TYPE_CHECKING:
     from ares.episode import Trajectory

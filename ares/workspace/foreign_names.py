@@ -1,0 +1,253 @@
+"""What users of pandas, Hugging Face datasets, FiftyOne and LeRobot type: names that work here, and what does the rest.
+
+`dir` and the manual have one name for each thing. A name of another library that means the same works, too; any other
+ends in an error with what does it here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from importlib.util import find_spec
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from ares.errors import AresError, UnknownName, WrongArguments, shorten
+from ares.imports import import_optional
+from ares.registry import (
+    column_of,
+    describe_exception,
+    nearest_names,
+    read_foreign_names,
+    refuse_unknown_keywords,
+    suggest_column,
+)
+from ares.store import quote_literal
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def _read_column(view: Any, column: str) -> pd.Series[Any]:
+    return view.to_pandas([column])[column]
+
+
+def _list_values(view: Any, column: str | list[str]) -> Any:
+    if isinstance(column, str):
+        return view.to_arrow([column])[column].to_pylist()
+    return [_list_values(view, name) for name in column]
+
+
+def _sort_by(view: Any, by: str | list[str], ascending: bool | list[bool]) -> Any:
+    names = [by] if isinstance(by, str) else list(by)
+    orders = ascending if isinstance(ascending, list) else [ascending] * len(names)
+    for name, order in [*zip(names, orders, strict=True)][::-1]:
+        view = view.sort(name, descending=not order)
+    return view
+
+
+def _count_values(view: Any, column: str) -> pd.Series[int]:
+    return _read_column(view, column).explode().value_counts()
+
+
+def _drop_duplicates(view: Any, subset: str | list[str]) -> Any:
+    names = [subset] if isinstance(subset, str) else list(subset)
+    return view[~view.to_pandas(names).astype(str).duplicated()]
+
+
+def _match_tags(view: Any, tags: str | list[str]) -> Any:
+    names = [tags] if isinstance(tags, str) else tags
+    return view.where(" OR ".join(f"tagged({quote_literal(tag)})" for tag in names))
+
+
+def _count_bins(view: Any, column: str, bins: int = 10) -> tuple[list[int], list[float], int]:
+    values = _read_column(view, column)
+    counts, edges = import_optional("numpy").histogram(values.dropna(), bins)
+    return counts.tolist(), edges.tolist(), int(values.isna().sum())
+
+
+# Methods and attributes of a view elsewhere.
+_VIEW_NAMES: Mapping[str, Callable[..., Any] | property] = {
+    name: function
+    for names, function in (
+        ("filter match query", lambda self, condition, num_proc=1: self.where(condition)),
+        ("head limit", lambda self, n=5: self.take(n)),
+        ("tail", lambda self, n=5: self[max(0, len(self) - n) :]),
+        ("skip", lambda self, n: self[n:]),
+        ("first", lambda self: self[0]),
+        ("last", lambda self: self[-1]),
+        ("shuffle", lambda self, seed=0: self.sample(seed=seed)),
+        ("sort_by order_by", lambda self, by, reverse=False: _sort_by(self, by, not reverse)),
+        ("sort_values", lambda self, by, ascending=True: _sort_by(self, by, ascending)),
+        ("select", lambda self, rows: self[rows]),
+        ("exclude", lambda self, rows: self - self[rows]),
+        ("select_columns select_fields", lambda self, columns: self.to_pandas(columns)),
+        ("remove_columns", lambda self, columns: _call_pandas(self, "drop", columns=columns)),
+        ("rename_columns", lambda self, names: _call_pandas(self, "rename", columns=names)),
+        ("rename_column", lambda self, old, new: _call_pandas(self, "rename", columns={old: new})),
+        ("shard", lambda self, num_shards, index: self[index::num_shards]),
+        (
+            "iter iter_batches",
+            lambda self, batch_size: (self[n : n + batch_size] for n in range(0, len(self), batch_size)),
+        ),
+        ("histogram_values", _count_bins),
+        ("exists", lambda self, column, bool=True: self.where(f"{column} IS {'NOT ' if bool else ''}NULL")),
+        ("match_tags", _match_tags),
+        ("count", lambda self, column="": int(_read_column(self, column).count()) if column else len(self)),
+        ("distinct unique", lambda self, column: sorted(_count_values(self, column).index)),
+        ("count_values", lambda self, column: _count_values(self, column).to_dict()),
+        ("value_counts", _count_values),
+        ("values", _list_values),
+        ("nunique", lambda self: self.to_pandas().apply(lambda column: len(column.explode().value_counts()))),
+        ("bounds", lambda self, column: tuple(_read_column(self, column).agg(["min", "max"]))),
+        ("drop_duplicates", _drop_duplicates),
+        ("get_field_schema", lambda self: self.columns),
+        ("to_list", lambda self: self.to_arrow().to_pylist()),
+        ("iter_samples", lambda self, progress=False: iter(self)),
+        ("num_rows num_episodes", property(len)),
+        ("num_frames", property(lambda self: int(self["num_steps"].sum()))),
+        ("shape", property(lambda self: (len(self), len(self.columns)))),
+        ("dtypes features schema", property(lambda self: self.columns)),
+        ("column_names", property(lambda self: list(self.columns))),
+        ("iloc loc", property(lambda self: self)),
+    )
+    for name in names.split()
+}
+
+
+MISSING = object()
+
+
+def resolve_view_name(view: Any, name: str) -> Any:
+    """What a name of another library is of a view: a method, a value or a column; MISSING for any other."""
+    if isinstance(value := _VIEW_NAMES.get(name), FunctionType):
+        return MethodType(refuse_unknown_keywords(value, name), view)
+    if isinstance(value, property):
+        return value.__get__(view)
+    if column_of(name, view.columns) in view.columns:
+        return view[name]
+    if name not in read_foreign_names()["view"] and is_of_pandas(name):
+        return partial(_call_pandas, view, name)
+    return MISSING
+
+
+def is_of_pandas(name: str) -> bool:
+    """Whether pandas is there, and its frames have a method of that name."""
+    return find_spec("pandas") is not None and callable(
+        getattr(import_optional("pandas").DataFrame, name, None)
+    )
+
+
+def number_columns(view: Any) -> list[str]:
+    """The columns of numbers and of flags."""
+    return [name for name, kind in view.columns.items() if kind.startswith(("int", "uint", "float", "bool"))]
+
+
+def read_numbers(view: Any, names: list[str], leave: Collection[str] = ()) -> pd.DataFrame:
+    """Columns of a view, in which flags are 1.0, 0.0 or missing, except some."""
+    kinds = view.columns
+    flags = [name for name in names if kinds.get(name) == "bool" and name not in leave]
+    return view.to_pandas(names).astype(dict.fromkeys(flags, float))
+
+
+def _call_pandas(view: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+    """The result of a method of pandas on the frame of a view, which is read now."""
+    if kwargs.get("inplace"):
+        raise WrongArguments("a view is not changed in place", f"leave inplace out: view.{name}(...)")
+    from inspect import signature
+
+    parameters = signature(getattr(import_optional("pandas").DataFrame, name)).parameters
+    if name != "describe" and "numeric_only" not in parameters:
+        frame = view.to_pandas()
+    elif args and isinstance(args[0], str):
+        frame, args = view[args[0]], args[1:]
+    else:
+        frame = read_numbers(view, number_columns(view))
+    return call_other_library(getattr(frame, name), *args, **kwargs)
+
+
+def call_other_library(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The result of a function of another library. Raises WrongArguments for whatever it raises."""
+    try:
+        return function(*args, **kwargs)
+    except AresError:
+        raise
+    except Exception as error:
+        hint = describe_exception(error)
+        raise WrongArguments(f"{function.__name__}() cannot take these arguments", hint) from error
+
+
+Kind = TypeVar("Kind", bound=type)
+
+
+def explain_mistakes(kind: Kind) -> Kind:
+    """Let the public methods of a class refuse wrong arguments, and the class say what it has for a wrong name.
+
+    Three class attributes help: `_called` is how messages call an object of it, `_part` how they call its episodes,
+    with the class of these, which answer to what it lacks, and `_resolve_name` gives further names, or MISSING.
+    """
+    for name, member in list(vars(kind).items()):
+        if not isinstance(member, FunctionType) or name.startswith("_") or hasattr(member, "__wrapped__"):
+            continue
+        # What a function of the user raises is his.
+        if "function" not in member.__code__.co_varnames[: member.__code__.co_argcount]:
+            setattr(kind, name, refuse_unknown_keywords(member))
+    kind.__getattr__ = _find_attribute  # type: ignore[attr-defined]
+    for method in ("__getitem__", "__setitem__", "__delitem__"):
+        if not hasattr(kind, method):
+            setattr(kind, method, _make_refusal(method))
+    return kind
+
+
+def _make_refusal(method: str) -> Callable[..., NoReturn]:
+    """A method of that name, which Python calls for brackets, where an object has none."""
+
+    def refuse(self: object, key: object, *values: object) -> NoReturn:
+        called = getattr(self, "_called", type(self).__name__)
+        is_field = method == "__getitem__" and isinstance(key, str) and hasattr(self, key)
+        form = f"use {called}.{key}" if is_field else suggest_form(self, method)
+        hint = form.replace(f".{method}", f"[{shorten(repr(key), 40)}]")
+        what = "read" if method == "__getitem__" else "changed"
+        raise WrongArguments(f"{called}[{shorten(repr(key), 40)}] cannot be {what}", hint)
+
+    return refuse
+
+
+def _find_attribute(self: object, name: str) -> Any:
+    """What `__getattr__` gives: the value of a further name. Raises UnknownName with what does its work."""
+    kind = type(self)
+    if any(name in vars(base) for base in kind.__mro__):
+        return object.__getattribute__(self, name)  # the error of a property stays as it is
+    reason = f"{kind.__name__!r} object has no attribute {name!r}"
+    if name.startswith("_"):  # Python, pickle and notebooks ask for many
+        raise UnknownName(reason)
+    value = kind._resolve_name(self, name) if hasattr(kind, "_resolve_name") else MISSING
+    if hasattr(kind, "_part") and name not in read_foreign_names().get(getattr(self, "_called", ""), {}):
+        value = getattr(getattr(self, kind._part[0].rpartition(".")[2]), name, MISSING)
+    if value is MISSING:
+        raise UnknownName(reason, suggest_form(self, name))
+    return value
+
+
+def suggest_form(self: Any, name: str) -> str:
+    """What to type in place of a name that an object does not have."""
+    kind = type(self)
+    called = getattr(self, "_called", kind.__name__)
+    if form := read_foreign_names().get(called, {}).get(name):
+        return f"use {form}"
+    if hasattr(kind, "_part"):
+        owner, part = kind._part
+        if form := read_foreign_names()[part._called].get(name):
+            return "use " + re.sub(rf"\b{part._called}\b", owner, form)
+    if isinstance(self, Mapping) and name in self:
+        return f"use {called}[{name!r}]"
+    if hasattr(kind, "to_pandas") and is_of_pandas(name):
+        return f"use {called}.to_pandas().{name}(...)"
+    public = [known for known in dir(self) if not known.startswith("_")]
+    columns = self.columns if hasattr(kind, "columns") else self.keys() if hasattr(kind, "keys") else ()
+    foreign = _VIEW_NAMES if called == "view" else ()
+    if nearest := nearest_names(name, [*public, *foreign, *map(str, columns)]):
+        forms = (f".{known}" if hasattr(self, known) else f"[{known!r}]" for known in nearest)
+        return f"use {' or '.join(called + form for form in forms)}"
+    return f"{suggest_column(name, list(columns))}there are: {', '.join([*public, *foreign])}"

@@ -1,0 +1,200 @@
+"""What files beside records say is read again where it has changed, of those episodes alone; people's word stays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py  # type: ignore[import-untyped]
+import numpy as np
+import pytest
+
+from ares.episode import Episode
+from ares.workspace import Workspace
+from tests.ares.review.conftest import CAPTIONER, make_annotation
+from tests.ingest.agibot.conftest import write_episode as write_agibot_episode, write_task
+from tests.ingest.image_folders.conftest import write_images
+from tests.ingest.lerobot.conftest import LeRobotFolders
+from tests.ingest.test_labels import write_episodes
+from tests.ingest.video.test_source import write_video
+from tests.ingesting import ingest_paths
+
+# Writes a text into what says it of the second of two episodes.
+Say = Callable[[str], object]
+
+
+def _videos(folder: Path) -> None:
+    for number in range(2):
+        write_video(folder / f"run_{number}.mp4", shade=9 * number)
+
+
+def say_in_table(folder: Path) -> Say:
+    _videos(folder)
+    return lambda text: (folder / "runs.csv").write_text(
+        f"file,instruction\nrun_0.mp4,lift\nrun_1.mp4,{text}\n"
+    )
+
+
+def say_in_json_lines(folder: Path) -> Say:
+    _videos(folder)
+    first = json.dumps({"file_name": "run_0.mp4"})
+    return lambda text: (folder / "metadata.jsonl").write_text(
+        "\n".join((first, json.dumps({"file_name": "run_1.mp4", "task": text}))) if text else first
+    )
+
+
+def say_in_labels(folder: Path) -> Say:
+    write_episodes(folder, 2)
+    return lambda text: (folder / "labels.csv").write_text(
+        f"episode,task,author\nep_000,lift,a\nep_001,{text},b\n"
+    )
+
+
+def say_beside_video(folder: Path) -> Say:
+    _videos(folder)
+    return lambda text: text and (folder / "run_1.json").write_text(json.dumps({"instruction": text}))
+
+
+def say_beside_arrays(folder: Path) -> Say:
+    write_episodes(folder, 2)
+    return lambda text: text and (folder / "ep_001.json").write_text(json.dumps({"instruction": text}))
+
+
+def say_beside_hdf5(folder: Path) -> Say:
+    """ManiSkill, where a file has the episodes of one task."""
+    folder.mkdir()
+    for number in range(2):
+        with h5py.File(folder / f"trajectory_{number}.h5", "w") as file:
+            file["traj_0/actions"] = np.ones((5, 2), np.float32) * number
+            file["traj_0/obs/agent/qpos"] = np.zeros((6, 2), np.float32)
+            file["traj_0/success"] = np.ones(5, bool)
+    entry = {"episode_id": 0, "elapsed_steps": 5}
+
+    def say(text: str) -> None:
+        for number, name in enumerate(("Lift-v1", text)):
+            document = {"env_info": {"env_id": name}, "episodes": [entry]}
+            if name == text or not text:
+                (folder / f"trajectory_{number}.json").write_text(json.dumps(document))
+
+    return say
+
+
+def say_in_episode_list(folder: Path) -> Say:
+    made = LeRobotFolders()
+    made.make(folder, video=False)
+    pairs = [{"task_index": number, "task": text} for number, text in enumerate(("do it", "pour", "open it"))]
+    made.write(folder, "tasks.jsonl", *pairs)
+    rows = [{"episode_index": number, "tasks": ["do it"], "length": 6} for number in range(2)]
+    return lambda text: made.write(
+        folder, "episodes.jsonl", rows[0], rows[1] | ({"success": text == "pour"} if text else {})
+    )
+
+
+def say_in_task_list(folder: Path) -> Say:
+    made = LeRobotFolders()
+    made.make(folder, video=False)
+    made.rewrite(folder, 1, task_index=np.ones(6, np.int64))
+    rows = [{"episode_index": n, "tasks": [text], "length": 6} for n, text in enumerate(("do it", "lfit"))]
+    made.write(folder, "episodes.jsonl", *rows)
+    pairs = [{"task_index": 0, "task": "do it"}, {"task_index": 1, "task": "lfit"}]
+    return lambda text: made.write(
+        folder, "tasks.jsonl", pairs[0], pairs[1] | ({"task": text} if text else {})
+    )
+
+
+def say_in_task_info(folder: Path) -> Say:
+    for episode in (1, 2):
+        write_agibot_episode(folder, 327, episode)
+    path = write_task(folder, 327, [1, 2])
+    rows = json.loads(path.read_text())
+    return lambda text: path.write_text(
+        json.dumps([rows[0], rows[1] | ({"task_name": text} if text else {})])
+    )
+
+
+def say_beside_images(folder: Path) -> Say:
+    for number in range(2):
+        write_images(folder / f"run_{number}", [f"{step}.png" for step in range(3)])
+        (folder / f"run_{number}" / "instruction.txt").write_text("lift\n")
+    return lambda text: text and (folder / "run_1" / "instruction.txt").write_text(f"{text}\n")
+
+
+def said_of(episode: Episode) -> tuple[object, ...]:
+    return episode.instructions, episode.success, dict(episode.metadata)
+
+
+def _read_again(ws: Workspace, folder: Path) -> int:
+    return ingest_paths(ws.stores, [str(folder)], quiet=True).counts.kept
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        *(
+            say_in_table,
+            say_in_json_lines,
+            say_in_labels,
+            say_beside_video,
+            say_beside_arrays,
+            say_beside_hdf5,
+        ),
+        *(say_in_episode_list, say_in_task_list, say_in_task_info, say_beside_images),
+    ],
+)
+def test_what_is_said_later_or_otherwise_is_read_of_its_episode_alone(
+    write: Callable[[Path], Say], ws: Workspace, tmp_path: Path
+) -> None:
+    folder = tmp_path / "lab"
+    say = write(folder)
+    say("")
+    assert _read_again(ws, folder) == 2
+    ids = ws.stores.tables.episodes.ids()
+    first = {episode.key: episode for episode in ws.episodes}
+    for text in ("pour", "stir"):
+        say(text)
+        assert _read_again(ws, folder) == 1, text
+        assert _read_again(ws, folder) == 0, "an unchanged night reads nothing"
+        now = {episode.key: episode for episode in ws.episodes}
+        (changed,) = (now[key] for key in now if said_of(now[key]) != said_of(first[key]))
+        assert text in json.dumps(said_of(changed)) or changed.success is (text == "pour")
+    assert ws.stores.tables.episodes.ids() == ids
+
+
+def test_a_table_that_comes_later_changes_nothing_that_people_or_models_said(
+    ws: Workspace, tmp_path: Path
+) -> None:
+    folder = tmp_path / "lab"
+    _videos(folder)
+    _read_again(ws, folder)
+    by_key = {episode.key: episode.episode_id for episode in ws.episodes}
+    first, second = by_key["run_0.mp4"], by_key["run_1.mp4"]
+    ws.correct(first, outcome="failure", person="Ada")
+    ws.correct(first, instruction="push the lid", person="Ada")
+    ws.tag("mine", [second])
+    ws.stores.annotations.add_producer(CAPTIONER)
+    ws.stores.annotations.append([make_annotation(CAPTIONER, second, second, {"caption": "a lid"})])
+    table = folder / "runs.csv"
+    table.write_text("file,instruction,success\nrun_0.mp4,lift,yes\nrun_1.mp4,pour,no\n")
+    assert _read_again(ws, folder) == 2
+    ws.sync()
+    assert said_of(ws.episodes[first])[:2] == (("push the lid",), False)
+    assert ws.episodes[first].recorded == {"instruction": "lift", "success": True}
+    assert said_of(ws.episodes[second])[:2] == (("pour",), False)
+    assert list(ws.episodes.where("caption = 'a lid' AND array_has(tags, 'mine')").ids()) == [second]
+    table.unlink()
+    assert _read_again(ws, folder) == 0, "a table that is gone takes nothing away"
+    table.write_text("file,instruction,success\nrun_0.mp4,lift,yes\nrun_1.mp4,,\n")
+    assert _read_again(ws, folder) == 1
+    assert said_of(ws.episodes[second])[:2] == ((), None), "a cell that is empty now"
+
+
+def test_labels_that_cannot_be_read_tonight_take_nothing_away(ws: Workspace, tmp_path: Path) -> None:
+    folder = tmp_path / "lab"
+    say = say_in_labels(folder)
+    say("pour")
+    _read_again(ws, folder)
+    (folder / "labels.csv").write_bytes(b"\xff\xfe\x00episode,task\nep_001,")
+    assert _read_again(ws, folder) == 0
+    say("pour")
+    assert _read_again(ws, folder) == 0
