@@ -20,8 +20,8 @@ from ares.curation import EXPORTS, Sets, carried_split
 from ares.episode import DEPTH_CAMERAS, MISSING_CAMERAS, Episode, Json, Span, Trajectory
 from ares.errors import AresError, PluginError, RequestError, StoreError
 from ares.export.base import (
-    FAILURES_FILE,
     EXPORT_SIGNALS,
+    FAILURES_FILE,
     MANIFEST_FILE,
     RLDS_SIGNALS,
     TASK_COLUMNS,
