@@ -27,11 +27,13 @@ from ares_annotators.grade.grading import Grader
 from ares_annotators.grade.judge import Judge
 from ares_annotators.grade.judge_families import model_family_error
 from ares_annotators.grade.judge_loading import list_judge_specs, load_judges, sum_judge_resources
+from ares_annotators.grade.motion_disagreement import MOTION_DISAGREEMENT
 from ares_annotators.grade.outcome_source import StoredOutcomeSource, open_outcome_source
 from ares_annotators.grade.rubric_files import load_rubric
 from ares_annotators.grade.segment_fit import find_neighbours
 from ares_annotators.grade.slot_values import SentenceSlots
 from ares_annotators.models import price_usd
+from ares_annotators.motion import DatasetMeanings
 from ares_annotators.options import takes_options
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ def _grade_producer(
             "success": outcomes.producer.maker_id if outcomes.producer else "",
             **judge.settings,
         },
-        columns=(*GRADE_COLUMNS, *rubric.verdict_columns),
+        columns=(*GRADE_COLUMNS, MOTION_DISAGREEMENT, *rubric.verdict_columns),
         kind="model",
         subject_kind="annotation",
         after=(captions,),
@@ -122,6 +124,7 @@ class GradeAnnotator:
             stores=stores,
             captions=_GRADED[grade_options.per][0],
             sentences=SentenceSlots(judge.vlm, stores, verbs, words),
+            meanings=DatasetMeanings(stores),
         )
         captioners = self.captions.captioners().values()
         errors = [model_family_error(self.producer, captioner, families_file) for captioner in captioners]

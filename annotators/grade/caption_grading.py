@@ -14,12 +14,18 @@ from ares_annotators.base import Outcome, PaidFailure, Result, Work, find_outcom
 from ares_annotators.grade.battery import SeenCaption, see_caption
 from ares_annotators.grade.grading import GradedText, GradeOutcome, Grader, grade_texts
 from ares_annotators.grade.judge_families import model_family_error
+from ares_annotators.grade.motion_disagreement import (
+    DISAGREEMENTS,
+    MOTION_DISAGREEMENT,
+    find_disagreements,
+)
 from ares_annotators.grade.outcome_rulings import Text
 from ares_annotators.grade.slot_values import ReadSlots, SentenceSlots, read_stored_slots
 
 if TYPE_CHECKING:
     from ares.errors import AresError
     from ares.store import Stores
+    from ares_annotators.motion import DatasetMeanings
     from ares_annotators.success import StoredOutcome
 
 
@@ -45,12 +51,14 @@ class CaptionGrader:
         stores: Stores of the workspace.
         captions: The annotator of the captions.
         sentences: Fills the slots of captions that are a sentence alone.
+        meanings: What the signals of a dataset mean, against which observations are set.
     """
 
     grader: Grader
     stores: Stores
     captions: str
     sentences: SentenceSlots
+    meanings: DatasetMeanings
 
     def captioners(self) -> dict[str, Producer]:
         """The producers of the captions so far, by their id."""
@@ -127,6 +135,9 @@ class CaptionGrader:
         judgement = graded.judgement
         if judgement.observation_ids:
             value["observation_ids"] = list[Json](judgement.observation_ids)
+        if disagreements := find_disagreements(judgement.seen, work, self.meanings.find(work)):
+            value[DISAGREEMENTS] = list[Json](disagreements)
+            value[MOTION_DISAGREEMENT.name] = [str(item["text"]) for item in disagreements]
         seconds = sorted({second for ruling in graded.rulings for second in ruling.evidence})
         cameras = list(judge.select_frames(work.subject))
         camera = cameras[0] if len(cameras) == 1 else ""

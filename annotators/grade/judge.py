@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ares_annotators.grade.observation import Observation
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradeCase:
@@ -54,6 +56,7 @@ class Judgement:
         observations: What the judge saw before it knew the caption, as new facts of the segment; empty where it saw
             nothing before, or where the log has them.
         observation_ids: Ids of the stored observations that the rulings rest on, or were compared with.
+        seen: What each judge saw in the segment itself, whether new or stored.
     """
 
     rulings: Sequence[Ruling]
@@ -61,6 +64,7 @@ class Judgement:
     paid: Cost = field(default_factory=Cost)
     observations: Sequence[Annotation] = ()
     observation_ids: Sequence[str] = ()
+    seen: Sequence[Observation] = ()
 
 
 class Judge(FrameJudge, Protocol):

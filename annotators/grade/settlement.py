@@ -240,6 +240,7 @@ class SlotSettlement:
             paid=self._paid,
             observations=[item.annotation for item in seen if item.annotation],
             observation_ids=[item.annotation_id for item in seen if item.annotation_id],
+            seen=[self._seen.observation] if self._seen else [],
         )
 
     def _open(self) -> list[Criterion]:

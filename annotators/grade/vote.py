@@ -89,6 +89,7 @@ def _combine_judgements(
         paid=paid,
         observations=[annotation for item in judgements for annotation in item.observations],
         observation_ids=[key for item in judgements for key in item.observation_ids],
+        seen=[observation for item in judgements for observation in item.seen],
     )
 
 

@@ -7,6 +7,7 @@ from ares.imports import lazy_exports
 if TYPE_CHECKING:
     from ares_annotators.motion.annotator import MotionAnnotator as MotionAnnotator
     from ares_annotators.motion.columns import (
+        END_EFFECTOR as END_EFFECTOR,
         JOINTS as JOINTS,
         OTHER_DIMENSIONS as OTHER_DIMENSIONS,
         find_gripper_dimensions as find_gripper_dimensions,
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from ares_annotators.motion.grippers import (
         GripperChange as GripperChange,
         find_gripper_events as find_gripper_events,
+        is_gripper_at_rest as is_gripper_at_rest,
     )
     from ares_annotators.motion.meaning import (
         DatasetMeanings as DatasetMeanings,

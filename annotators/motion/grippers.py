@@ -78,6 +78,14 @@ def _closure_changes(values: NDArray[np.float32], kind: DimensionKind) -> list[t
     return [(int(steps[at + 1]), leader, bool(signs[at + 1] > 0)) for at in np.flatnonzero(np.diff(signs))]
 
 
+def is_gripper_at_rest(values: NDArray[np.float64]) -> bool:
+    """Whether no dimension (T, D) of a gripper moves; False for values that are not finite."""
+    import numpy as np
+
+    is_known = len(values) > 1 and bool(np.isfinite(values).all())
+    return is_known and not _moving_dimensions(values, "gripper").any()
+
+
 def count_gripper_events(
     signals: Sequence[Signal | None], kinds: Sequence[tuple[DimensionKind, ...]], kind: DimensionKind
 ) -> int | None:

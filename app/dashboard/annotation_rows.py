@@ -158,6 +158,7 @@ def _judged_text(log: _EpisodeLog, text: Annotation) -> dict[str, Json]:
         "made": _provenance_text(log, text),
         "maker": text.maker_id,
         "criteria": _judged_criteria(log, text, _grade_rulings(newest)) if newest else [],
+        "disagreements": newest.value.get("disagreements", []) if newest else [],
     }
 
 

@@ -108,6 +108,8 @@ def _gripper_direction(contract: MeaningContract | None, name: SignalName, chang
 def make_ruling_ticks(judged: Mapping[str, Any] | None, duration_seconds: float) -> list[dict[str, Json]]:
     """Seconds that rulings on a text refer to, each with its criteria, and no verdict, which a person may change.
 
+    So are those at which its judge saw what the signals contradict.
+
     A ruling that refers to evenly spaced seconds over most of the episode has no moment as evidence: these are the
     frames that the judge was shown.
     """
@@ -117,6 +119,8 @@ def make_ruling_ticks(judged: Mapping[str, Any] | None, duration_seconds: float)
         if not is_evenly_sampled(seconds, duration_seconds):
             for second in seconds:
                 labels.setdefault(second, []).append(code_words(criterion["id"]))
+    for item in (judged or {}).get("disagreements", ()):
+        labels.setdefault(item["seconds"], []).append(item["text"])
     return [
         {"seconds": second, "kind": "evidence", "label": ", ".join(texts)}
         for second, texts in sorted(labels.items())
