@@ -112,7 +112,7 @@ def _draw_values(facet: Facet, current: ColumnFilter) -> None:
 
     def label(value: str) -> str:
         name = "none" if value == MISSING else value_words(column, value, producers) or "(empty)"
-        return f"{escape_markdown(name)} · {counts.get(value, 0):,}"
+        return f"{name} · {counts.get(value, 0):,}"
 
     def apply() -> None:
         values_now = [str(value) for value in st.session_state.get(key) or ()]
@@ -124,7 +124,11 @@ def _draw_values(facet: Facet, current: ColumnFilter) -> None:
     show_value(key, [*current.values, *([MISSING] if current.missing else [])])
     change, name = guard_field(key, apply), format_column_label(column)
     if len(options) <= _MOST_PILLS:
-        st.pills(name, options, selection_mode="multi", key=key, format_func=label, on_change=change)
+        # A list of options shows its texts as they are.
+        st.pills(
+            name, options, selection_mode="multi", key=key, on_change=change,
+            format_func=lambda value: escape_markdown(label(value)),
+        )  # fmt: skip
     else:
         st.multiselect(name, options, key=key, format_func=label, on_change=change)
 
