@@ -44,9 +44,18 @@ def read_json_object(path: Path, parse: Callable[[bytes], Any] | None = None) ->
     return document
 
 
-def stamp_files(paths: Iterable[str]) -> list[FileState]:
-    """Size and version of local files that describe a record, of those that are there."""
-    return [file_state(path) for path in paths if not is_url(path) and os.path.isfile(path)]  # noqa: PTH113
+def stamp_files(paths: Iterable[str]) -> list[str]:
+    """Hash of the content of local files that describe a record, of those that are there; a fault in its place."""
+    local = (path for path in paths if not is_url(path) and os.path.isfile(path))  # noqa: PTH113
+    return [_hash_text_file(path, file_state(path)) for path in local]
+
+
+@functools.lru_cache(maxsize=256)
+def _hash_text_file(path: str, _: FileState) -> str:
+    try:
+        return hashlib.blake2b(read_input(path), digest_size=8).hexdigest()
+    except (OSError, AresError) as error:
+        return str(error)
 
 
 def hash_media_files(paths: Iterable[str]) -> str:

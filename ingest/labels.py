@@ -12,6 +12,7 @@ from ares.console import count_are, count_of
 from ares.episode import Episode, Json, Record, SourceSegment
 from ares.errors import AresError
 from ares.input import (
+    WRONG_LINE,
     EpisodeNames,
     NamedSpan,
     SpanFile,
@@ -191,6 +192,7 @@ class _LabelCollector:
                 self.is_whole = False
             return
         self.warnings += file.warnings
+        self.is_whole &= file.is_whole
         if file.spans is not None:
             self.add_spans(path, file.spans)
         elif file.rows:
@@ -199,6 +201,7 @@ class _LabelCollector:
     def add_spans(self, path: Path, file: SpanFile) -> None:
         """Add the spans of a file; those that name no episode here are counted."""
         matched = match_spans_to_episodes(file, self._names.find)
+        self.is_whole &= WRONG_LINE not in file.tally.counts
         self.used.append(SourceFile(path=str(path), use="metadata"))
         names = {span.names for span in file.spans}
         if reason := self._names.reason_shifted(name for span_names in names for name in span_names):
@@ -312,13 +315,12 @@ def _merge_labels(
 
 def _label_items(items: Iterable[Item], collected: _LabelCollector) -> Iterator[Item]:
     """The items with their labels; where a file could not be read, none is read again for what it lacks."""
-    is_known = bool(collected.used) and collected.is_whole
     for item in items:
-        labels = collected.by_key.get(item.key)
-        if is_known:
-            values = labels or EpisodeLabels()
-            words = (values.success, values.texts, values.split, values.spans, values.others)
-            item = replace(item, label_stamp=stamp_labels(item.label_stamp, *words))
+        labels, stamp = collected.by_key.get(item.key), item.label_stamp
+        if labels is not None and stamp is not None:
+            added = stamp_labels(labels.success, labels.texts, labels.split, labels.spans, labels.others)
+            stamp = stamp_labels(stamp, added) if added else stamp
+        item = replace(item, label_stamp=stamp if collected.is_whole else None)
         yield item if labels is None else item.with_change(partial(label_record, labels=labels))
 
 

@@ -157,7 +157,7 @@ def _file_items(path: Path, folder: Path, entry: ArrayEntry) -> Iterator[Item]:
             parts = range(_count_along_axis(entry, axis))
             entries = (replace(entry, key=f"{entry.key}/{number}", number=number) for number in parts)
             items = (make_array_item(part, _ARRAYS) for part in entries)
-        stamp = stamp_labels(stamp_files(filter(None, [find_json_file(str(path))]))) or None
+        stamp = stamp_labels(stamp_files(filter(None, [find_json_file(str(path))])))
         yield from (replace(item, label_stamp=stamp) for item in items)
     except SourceError as error:
         yield failing_item(entry.episode_id, str(path), SourceError(error.reason, error.detail))

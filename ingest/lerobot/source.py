@@ -262,6 +262,7 @@ def _unlisted_items(
             location=f"{dataset.info.root}: episode {index}",
             load=load,
             key=str(index),
+            label_stamp=None,
         )
 
 

@@ -78,8 +78,9 @@ class StoredEpisodeReader:
         if item.videos.keys() - {camera["name"] for camera in cameras}:
             return CAMERA_CAME
         # An earlier version kept no stamp: only where content is compared is such an episode read for its labels.
-        stamp = row.get("label_stamp") or ("" if self._by_content else row.get("label_stamp"))
-        if None not in (stamp, item.label_stamp) and stamp != item.label_stamp:
+        stamp = row.get("label_stamp")
+        is_known = stamp is not None or self._by_content
+        if item.label_stamp is not None and stamp != item.label_stamp and is_known:
             return LABELS_CHANGED
         files = {(row["source"], row.get("source_stamp") or "")}
         uris = (camera["uri"] for camera in cameras)

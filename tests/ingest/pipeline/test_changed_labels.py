@@ -16,7 +16,7 @@ from tests.ares.review.conftest import CAPTIONER, make_annotation
 from tests.ingest.agibot.conftest import write_episode as write_agibot_episode, write_task
 from tests.ingest.image_folders.conftest import write_images
 from tests.ingest.lerobot.conftest import LeRobotFolders
-from tests.ingest.test_labels import write_episodes
+from tests.ingest.test_labels import write_episodes, write_labels
 from tests.ingest.video.test_source import write_video
 from tests.ingesting import ingest_paths
 
@@ -182,19 +182,71 @@ def test_a_table_that_comes_later_changes_nothing_that_people_or_models_said(
     assert ws.episodes[first].recorded == {"instruction": "lift", "success": True}
     assert said_of(ws.episodes[second])[:2] == (("pour",), False)
     assert list(ws.episodes.where("caption = 'a lid' AND array_has(tags, 'mine')").ids()) == [second]
-    table.unlink()
-    assert _read_again(ws, folder) == 0, "a table that is gone takes nothing away"
     table.write_text("file,instruction,success\nrun_0.mp4,lift,yes\nrun_1.mp4,,\n")
     assert _read_again(ws, folder) == 1
     assert said_of(ws.episodes[second])[:2] == ((), None), "a cell that is empty now"
+    table.unlink()
+    assert [_read_again(ws, folder) for _ in range(2)] == [1, 0], "the episode that had labels, once"
+    assert said_of(ws.episodes[first])[:2] == (("push the lid",), False), "the word of people stays"
+    assert ws.episodes[first].recorded == {"instruction": "", "success": None}
 
 
-def test_labels_that_cannot_be_read_tonight_take_nothing_away(ws: Workspace, tmp_path: Path) -> None:
-    folder = tmp_path / "lab"
-    say = say_in_labels(folder)
-    say("pour")
+@pytest.mark.parametrize("left", ["episode,task,author\n", "", None])
+def test_labels_that_are_gone_are_gone_from_their_episodes(
+    left: str | None, ws: Workspace, tmp_path: Path
+) -> None:
+    folder, table = tmp_path / "lab", tmp_path / "lab" / "labels.csv"
+    write_episodes(folder, 2)
+    table.write_text("episode,task,author\nep_001,pour,b\n")
     _read_again(ws, folder)
-    (folder / "labels.csv").write_bytes(b"\xff\xfe\x00episode,task\nep_001,")
+    table.touch()
+    assert _read_again(ws, folder) == 0, "touched, with the same content"
+    table.unlink() if left is None else table.write_text(left)
+    assert [_read_again(ws, folder) for _ in range(3)] == [1, 0, 0]
+    assert {said_of(episode)[:2] for episode in ws.episodes} == {((), None)}
+    assert not any("labels" in episode.metadata for episode in ws.episodes)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("labels.csv", b"\xff\xfe\x00episode,task\nep_001,"),
+        ("labels.csv", b"\x9f\x80,\xfe\n\x81,\x82\n"),
+        ("labels.csv", bytes(80)),
+        ("labels.jsonl", b'{"episode": "ep_000", "task": "lift"}\n{"episode": "ep_001", "ta'),
+        ("labels.jsonl", b'{"episode": "ep_0'),
+        ("labels.parquet", b"PAR1\x00"),
+        ("labels.json", b'[{"episode": "ep_0'),
+    ],
+)
+def test_labels_that_cannot_be_read_tonight_take_nothing_away(
+    name: str, damage: bytes, ws: Workspace, tmp_path: Path
+) -> None:
+    folder = tmp_path / "lab"
+    write_episodes(folder, 2)
+    rows = [{"episode": "ep_000", "task": "lift"}, {"episode": "ep_001", "task": "pour"}]
+    table = folder / (name if name != "labels.json" else "labels.csv")
+    write_labels(table, rows)
+    whole = table.read_bytes()
+    _read_again(ws, folder)
+    table.unlink()
+    (folder / name).write_bytes(damage)
+    report = ingest_paths(ws.stores, [str(folder)], quiet=True)
+    assert report.counts.kept == 0
+    assert [part.reason for part in report.counts.fields()["warnings"] if name in part.reason]
+    assert {episode.instruction for episode in ws.episodes} == {"lift", "pour"}
+    (folder / name).unlink()
+    table.write_bytes(whole)
     assert _read_again(ws, folder) == 0
-    say("pour")
-    assert _read_again(ws, folder) == 0
+
+
+def test_labels_that_were_damaged_at_first_are_read_when_they_are_whole(
+    ws: Workspace, tmp_path: Path
+) -> None:
+    folder = tmp_path / "lab"
+    write_episodes(folder, 2)
+    (folder / "labels.jsonl").write_text('{"episode": "ep_000", "task": "lift"}\n{"episode"')
+    _read_again(ws, folder)
+    (folder / "labels.jsonl").write_text("")
+    assert [_read_again(ws, folder) for _ in range(2)] == [2, 0]
+    assert {episode.instruction for episode in ws.episodes} == {""}
