@@ -101,11 +101,11 @@ def read_label_file(path: Path, names: EpisodeNames) -> LabelFile:
     return LabelFile(warnings=(f"{says} {columns}",))
 
 
-def may_label_episodes(path: Path, names: EpisodeNames) -> bool:
-    """Whether one of the first rows of a table has the name of an episode, not just a number. Raises SourceError."""
+def read_possible_names(path: Path) -> list[str]:
+    """Texts in the first rows of a table that may name episodes, as numbers do not. Raises SourceError."""
     rows = islice(read_table(path, _ANY_COLUMNS), _PEEKED_ROWS) if _may_name_episodes(path) else ()
     cells = (cell for _, row in rows if isinstance(row, dict) for cell in row.values())
-    return any(names.find_text(cell) for cell in cells if not str(cell).isdecimal())
+    return [cell for cell in cells if isinstance(cell, str) and not cell.isdecimal()]
 
 
 def _may_name_episodes(path: Path) -> bool:

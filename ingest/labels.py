@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,9 +22,9 @@ from ares.input import (
     read_span_file,
 )
 from ares_ingest.base import Item, Source, SourceFile, stamp_labels
-from ares_ingest.files import find_label_files, find_tables_above
+from ares_ingest.files import find_label_files
 from ares_ingest.guarded_loading import GuardedItems
-from ares_ingest.label_files import INSTRUCTION, SPLIT, SUCCESS, LabelRow, may_label_episodes, read_label_file
+from ares_ingest.label_files import INSTRUCTION, SPLIT, SUCCESS, LabelRow, read_label_file
 from ares_ingest.outcomes import LABELS
 from ares_ingest.source_words import describe_table, distinct_texts, is_outcome_word, parse_outcome
 
@@ -110,14 +109,30 @@ def open_with_labels(
     """
     sources = open_sources() if sources is None else sources
     for number, source in enumerate(sources):
-        paths = find_label_files(source)
-        above = find_tables_above(source)
-        if paths or spans or above:
+        try:
+            paths = find_label_files(source)
+        except AresError:  # who lists the files of the dataset tells the fault
+            sources[number] = hide_labels(source)
+            continue
+        if paths or spans:
             listed = GuardedItems(open_sources()[number])
-            keys = [item.key for item in listed if item.key]
-            source = _warn_of_tables_above(add_labels(source, keys, paths, spans), keys, above)
-        sources[number] = source
+            sources[number] = add_labels(source, [item.key for item in listed if item.key], paths, spans)
     return sources
+
+
+def hide_labels(source: Source) -> Source:
+    """The source, where not all files are seen that may say something of its episodes: none is read again for them."""
+    return replace(source, items=(_hide_stamp(item, item.label_stamp or "") for item in source.items))
+
+
+def _hide_stamp(item: Item, stored: str) -> Item:
+    """The item, which is not read again for what files say of it, and whose episode is stored with a stamp."""
+    return replace(item.with_change(partial(keep_label_stamp, stamp=stored)), label_stamp=None)
+
+
+def keep_label_stamp(record: Record, stamp: str) -> Record:
+    """The record with the stamp of what files beside it say."""
+    return replace(record, episode=replace(record.episode, label_stamp=stamp))
 
 
 def add_labels(source: Source, keys: Sequence[str], paths: Sequence[Path], spans: str = "") -> Source:
@@ -147,17 +162,6 @@ def add_labels(source: Source, keys: Sequence[str], paths: Sequence[Path], spans
         describe_tables=lambda: (*source.describe_tables(), *labels.described),
         warnings=(*source.warnings, *labels.warnings),
     )
-
-
-def _warn_of_tables_above(source: Source, keys: Sequence[str], tables: Sequence[Path]) -> Source:
-    """The source; with a warning for each table above its folder that is about it. Names of others may be equal."""
-    names, warnings = EpisodeNames(keys), list[str]()
-    for path in tables:
-        with suppress(AresError):
-            if may_label_episodes(path, names):
-                says = f"{path.name} above its folder names its episodes and is not read"
-                warnings.append(f"{says}: move it to {source.folder}")
-    return replace(source, warnings=(*source.warnings, *warnings))
 
 
 class _LabelCollector:
@@ -320,7 +324,7 @@ def _label_items(items: Iterable[Item], collected: _LabelCollector) -> Iterator[
         if labels is not None and stamp is not None:
             added = stamp_labels(labels.success, labels.texts, labels.split, labels.spans, labels.others)
             stamp = stamp_labels(stamp, added) if added else stamp
-        item = replace(item, label_stamp=stamp if collected.is_whole else None)
+        item = replace(item, label_stamp=stamp) if collected.is_whole else _hide_stamp(item, "unread")
         yield item if labels is None else item.with_change(partial(label_record, labels=labels))
 
 

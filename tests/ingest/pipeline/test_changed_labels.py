@@ -17,7 +17,7 @@ from tests.ingest.agibot.conftest import write_episode as write_agibot_episode, 
 from tests.ingest.image_folders.conftest import write_images
 from tests.ingest.lerobot.conftest import LeRobotFolders
 from tests.ingest.test_labels import write_episodes, write_labels
-from tests.ingest.video.test_source import write_video
+from tests.ingest.video.test_source import write_metadata, write_video
 from tests.ingesting import ingest_paths
 
 # Writes a text into what says it of the second of two episodes.
@@ -189,6 +189,34 @@ def test_a_table_that_comes_later_changes_nothing_that_people_or_models_said(
     assert [_read_again(ws, folder) for _ in range(2)] == [1, 0], "the episode that had labels, once"
     assert said_of(ws.episodes[first])[:2] == (("push the lid",), False), "the word of people stays"
     assert ws.episodes[first].recorded == {"instruction": "", "success": None}
+
+
+def test_a_row_that_says_otherwise_where_its_video_lies_is_read_again(ws: Workspace, tmp_path: Path) -> None:
+    folder = tmp_path / "lab"
+    _videos(folder)
+    row: dict[str, object] = {"video": "run_0.mp4", "episode_id": "a", "fps": 10, "start": 0.0, "stop": 0.8}
+    write_metadata(folder, row, {"video": "run_1.mp4", "episode_id": "b"})
+    _read_again(ws, folder)
+    for change in ({"fps": 5}, {"start": 0.2}, {"stop": 0.6}, {"video": "run_1.mp4"}):
+        row |= change
+        write_metadata(folder, row, {"video": "run_1.mp4", "episode_id": "b"})
+        is_without_row = "video" in change  # run_0.mp4 is an episode of its own then
+        assert [_read_again(ws, folder) for _ in range(2)] == [1 + is_without_row, 0], change
+    (episode,) = (episode for episode in ws.episodes if episode.key == "a")
+    assert Path(episode.cameras[0].media.uri).name == "run_1.mp4"
+    assert episode.duration_seconds == pytest.approx(0.4)
+
+
+def test_one_file_of_a_folder_says_nothing_of_its_labels(ws: Workspace, tmp_path: Path) -> None:
+    folder = tmp_path / "lab"
+    say_in_table(folder)("pour")
+    write_episodes(folder / "arrays", 2)
+    (folder / "arrays" / "labels.csv").write_text("episode,task\nep_001,pour\n")
+    _read_again(ws, folder)
+    before = {episode.episode_id: said_of(episode) for episode in ws.episodes}
+    for path in (folder / "run_1.mp4", folder / "arrays" / "ep_001.npz", folder / "arrays"):
+        ingest_paths(ws.stores, [str(path)], quiet=True)
+    assert {episode.episode_id: said_of(episode) for episode in ws.episodes} == before
 
 
 @pytest.mark.parametrize("left", ["episode,task,author\n", "", None])
