@@ -89,7 +89,7 @@ class SourceItemPlanner:
         self._exported_ids = read_exported_ids(source.folder)
         # Once for the first record that the workspace does not have.
         self._brings_split = bool(self._exported_ids)
-        self._stored = StoredEpisodeReader(stores, by_content=request.verify)
+        self._stored = StoredEpisodeReader(stores, counts, by_content=request.verify)
 
     def plan(self, items: Iterator[Item]) -> Iterator[ItemOutcome]:
         """The items to be read and those that fail unread; those that are stored already are only counted."""
