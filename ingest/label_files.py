@@ -102,8 +102,11 @@ def read_label_file(path: Path, names: EpisodeNames) -> LabelFile:
 
 
 def read_possible_names(path: Path) -> list[str]:
-    """Texts in the first rows of a table that may name episodes, as numbers do not. Raises SourceError."""
-    rows = islice(read_table(path, _ANY_COLUMNS), _PEEKED_ROWS) if _may_name_episodes(path) else ()
+    """Texts in the first rows of a table that may name episodes, as numbers do not; none where it cannot be read."""
+    try:
+        rows = list(islice(read_table(path, _ANY_COLUMNS), _PEEKED_ROWS)) if _may_name_episodes(path) else []
+    except SourceError:
+        return []
     cells = (cell for _, row in rows if isinstance(row, dict) for cell in row.values())
     return [cell for cell in cells if isinstance(cell, str) and not cell.isdecimal()]
 

@@ -225,7 +225,7 @@ class _LabelCollector:
         tally = FileTally(name=path.relative_to(self._folder).as_posix())
         values = _labels_of_file(rows, self._names, tally)
         ends = ((bool(part.texts), part.success, part.others.get(SUCCESS)) for part in values.values())
-        self.described.append(describe_table(tally.name, ends))
+        self.described.append(describe_table(tally.name, ends, "episode"))
         self.by_key = _merge_labels(self.by_key, values, tally)
         self.warnings += tally.lines()
 

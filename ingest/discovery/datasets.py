@@ -356,8 +356,8 @@ class TreeDatasetOpener:
         for folder, below in by_folder.items():
             entries = self.tree.folders.get(folder)
             others = self.used_files.rest_of(entries).files if entries else ()
-            tables = [f"{folder}/{name}" for name in others if is_table(name)]
-            texts = {path: _read_texts(path) for path in tables} if len(tables) <= MOST_LABEL_FILES else {}
+            tables = [f"{folder}/{name}" for name in others if is_table(name)][:MOST_LABEL_FILES]
+            texts = {path: read_possible_names(Path(path)) for path in tables}
             for opened in (opened for opened in below if opened.sources and any(texts.values())):
                 names = EpisodeNames([item.key for source in opened.sources for item in GuardedItems(source)])
                 opened.warnings = tuple(
@@ -488,14 +488,6 @@ def _read_spans(spec: str) -> str:
     from ares_ingest.spec import read_spec
 
     return read_spec(Path(spec)).spans
-
-
-def _read_texts(path: str) -> list[str]:
-    """The texts of a table that may name episodes; none where it cannot be read."""
-    try:
-        return read_possible_names(Path(path))
-    except AresError:
-        return []
 
 
 def _list_files(opened: OpenedDataset) -> list[SourceFile]:

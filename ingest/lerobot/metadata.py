@@ -302,6 +302,16 @@ def _read_task_texts(root: str, stamps: tuple[str, ...]) -> Mapping[int, str]:
         return _task_lines(root)
 
 
+def are_tasks_whole(root: str) -> bool:
+    """Whether all can be read of the files that list the tasks, where there are some."""
+    try:
+        read_tasks_parquet(parse_path(root) / TASKS_PATH)
+    except SourceError:
+        return False
+    lines = read_json_lines(parse_path(root) / TASK_LINES_PATH)
+    return not any(isinstance(row, SourceError) for _, row in lines)
+
+
 def _task_lines(root: str) -> Mapping[int, str]:
     texts: dict[int, str] = {}
     for _, row in read_json_lines(parse_path(root) / TASK_LINES_PATH):

@@ -368,6 +368,6 @@ def test_a_dry_run_says_what_a_table_holds_and_one_above_the_folder_is_told(tmp_
     source, records = load_by_key(tmp_path / "d")
     assert not source.warnings
     assert list(source.describe_tables()) == [
-        "labels.csv: 4 rows; instruction 4; outcome: success 1, failure 1, partial 1, 1 empty"
+        "labels.csv: 4 episodes; instruction 4; outcome: success 1, failure 1, partial 1, 1 empty"
     ]
     assert [records[key].episode.success for key in sorted(records)] == [True, False, None, None]

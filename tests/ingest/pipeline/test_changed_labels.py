@@ -268,6 +268,16 @@ def test_labels_that_cannot_be_read_tonight_take_nothing_away(
     assert _read_again(ws, folder) == 0
 
 
+def test_tasks_that_cannot_be_read_tonight_take_nothing_away(ws: Workspace, tmp_path: Path) -> None:
+    say_in_task_list(tmp_path / "lab")("pour")
+    _read_again(ws, tmp_path / "lab")
+    tasks = tmp_path / "lab" / "meta" / "tasks.jsonl"
+    whole = tasks.read_text()
+    for text in (whole[:-9], whole):
+        tasks.write_text(text)
+        assert _read_again(ws, tmp_path / "lab") == 0
+
+
 def test_labels_that_were_damaged_at_first_are_read_when_they_are_whole(
     ws: Workspace, tmp_path: Path
 ) -> None:
