@@ -175,7 +175,8 @@ class Episode:
         metadata: Other information of the source about the episode, small JSON.
         source_stamp: Fingerprint of the source file when it was ingested, see `ares.media.fingerprint`; "" when not
             known.
-        label_stamp: Hash of what files beside the record said of it when it was ingested, "" for nothing or not known.
+        label_stamp: Hash of what files beside the record said of it when it was ingested, "" for nothing or not known,
+            "unread" where one of them could not be read.
         frame_pairing: "index" where the format promises a frame per step, and frame i belongs to step i; "stamp" where
             a step has the frame that is shown at its second.
         claimed_rate_hz: Rate that the source, its spec or the user states; None where none does.

@@ -15,6 +15,11 @@ from ares.errors import shorten
 NO_TASK = "unspecified task"
 # 1 for the dimensions of the action that an episode has itself, 0 for those that a merge padded.
 ACTION_MASK = "mask.action"
+# What a check measures itself, the second of each camera.
+MEASURED = ("no action", "no state", "no camera", "no language")
+MEASURED_OF_CAMERAS = ("black camera", "missing camera", "several sizes of camera")
+_NO_ACTION, _NO_STATE, _NO_CAMERA, _NO_LANGUAGE = MEASURED
+_BLACK, _MISSING, _SIZES = MEASURED_OF_CAMERAS
 
 
 class EpisodeNeeds(NamedTuple):
@@ -39,14 +44,14 @@ def find_needs(episode: Episode, trajectory: Trajectory, task: str) -> EpisodeNe
     sizes = tuple((camera.name, f"{camera.width}x{camera.height}") for camera in episode.cameras)
     missing = tuple(map(str, names)) if isinstance(names, list) else ()
     lacks = {
-        "no action": not episode.action_names,
-        "no state": not episode.state_names,
+        _NO_ACTION: not episode.action_names,
+        _NO_STATE: not episode.state_names,
         "padded action": mask is not None and not mask.values.all(),
-        "no language": task in ("", NO_TASK),
+        _NO_LANGUAGE: task in ("", NO_TASK),
         "unknown rate": episode.rate_source == "assumed",
-        "no camera": not sizes and not missing,
+        _NO_CAMERA: not sizes and not missing,
         "fewer than two cameras of a source with more": len(sizes) - len(black) < 2 <= len(sizes + missing),
-        **{f"black camera {name}": True for name in black},
+        **{f"{_BLACK} {name}": True for name in black},
     }
     return EpisodeNeeds(
         tuple(lack for lack, is_so in lacks.items() if is_so), episode.dataset, sizes, missing
@@ -85,9 +90,9 @@ class ImitationNeeds:
     def _lines(self) -> Iterator[str]:
         missing = Counter[str]()
         for (dataset, name), count in self.cameras.items():
-            missing[f"missing camera {name}"] += self.episodes[dataset] - count
+            missing[f"{_MISSING} {name}"] += self.episodes[dataset] - count
         for lack, count in (self.lacks + missing).items():
             yield f"{lack}: {count} of {count_of(self.episodes.total(), 'episode')}"
         for (_, name), sizes in self.sizes.items():
             if len(sizes) > 1:
-                yield f"several sizes of camera {name}: {shorten(', '.join(sorted(sizes)))}"
+                yield f"{_SIZES} {name}: {shorten(', '.join(sorted(sizes)))}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
@@ -11,9 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_check
 from ares.episode import Episode, Record, Trajectory, make_episode_id
 from ares.errors import PluginError, SourceError
 from ares.formats import INFO_PATH
-from ares.input import (
-    read_yaml,
-)
+from ares.input import NamedSpan, read_yaml
 from ares.io import (
     FolderEntries,
     absolute_path,
@@ -94,7 +93,8 @@ class Item:
         key: Key of the episode in its dataset, by which files of labels name it; "" where only the record tells.
         videos: Path by name of its cameras, where the listing of files tells: one that came later is read then.
         label_stamp: Hash of what files beside the record say of it, see `stamp_labels`: where it is another than that
-            of the stored episode, the record is read again. "" where they say nothing of it, None without such files.
+            of the stored episode, the record is read again. "" where they say nothing of it, None where one of them
+            cannot be read.
     """
 
     episode_id: str
@@ -102,7 +102,7 @@ class Item:
     load: Callable[[], Record]
     key: str = ""
     videos: Mapping[str, str] = field(default_factory=dict)
-    label_stamp: str | None = None
+    label_stamp: str | None = ""
 
     def with_change(self, change: Callable[[Record], Record]) -> Item:
         """The item; its record is also changed by a function once it is read."""
@@ -111,16 +111,24 @@ class Item:
 
 
 def stamp_labels(*values: object) -> str:
-    """A hash of what files beside a record say of it; "" where all of it is empty."""
+    """A hash of what files beside a record say of it, as values of JSON; "" where all of it is empty."""
     if all(part in (None, "", (), [], {}) for part in values):
         return ""
-    return hashlib.blake2b(repr(values).encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
+    text = json.dumps(values, sort_keys=True, default=_as_plain)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _as_plain(value: object) -> object:
+    if not isinstance(value, NamedSpan):
+        return str(value)
+    span = (value.start, value.stop, value.unit, value.camera)
+    return *span, value.text, value.style, value.author, value.role, dict(value.fields)
 
 
 def failing_item(episode_id: str, location: str, error: SourceError | PluginError) -> Item:
     """An item for a record that is known to be broken or missing: loading it raises the error."""
     load = functools.partial(_raise_source_error, error.reason, error.detail)
-    return Item(episode_id=episode_id, location=location, load=load)
+    return Item(episode_id=episode_id, location=location, load=load, label_stamp=None)
 
 
 def known_error(item: Item) -> SourceError | None:

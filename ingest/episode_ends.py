@@ -121,8 +121,10 @@ def read_episode_ends(
     rows = {name: count for name, count in rows.items() if name != keys[0]}
     steps = rows.get(find_steps_key(rows, spec), 0)
     if _is_flag(keys[0]):
-        flags = [array for name, array in arrays.items() if _is_flag(name) and _has_value_per_step(array)]
-        ends = ends_by_flags([flag[()].reshape(-1) for flag in flags])
+        flags = [array for name in keys if _has_value_per_step(array := arrays[name])]
+        if key in keys and not flags:
+            raise SourceError("episode_ends is no flag of each step", f"{where}: {key} in the spec")
+        ends = ends_by_flags([flag[()].reshape(-1) for flag in flags], steps)
         return EpisodeEnds(keys[0] if ends or key else "", ends, steps)
     ends = _read_list(keys[0], arrays[keys[0]], max(rows.values(), default=0), where, must_rise=must_rise)
     return EpisodeEnds(keys[0], ends, steps)
@@ -144,12 +146,11 @@ def _read_list(key: str, array: Any, most: int, where: str, *, must_rise: bool) 
 
     if isinstance(array, SourceError):
         raise array
-    if not array.size:
-        raise SourceError("episode_ends lists no episode", f"{where}: {key} is empty")
+    if array is None or not array.size:
+        raise SourceError("episode_ends lists no episode", f"{where}: {key} is empty or no array of numbers")
     if array.dtype.kind not in "iu" or not _has_value_per_step(array):
-        raise SourceError(
-            "episode_ends is no list of whole numbers", f"{where}: {key}: {array.dtype} {array.shape}"
-        )
+        detail = f"{where}: {key} is {array.dtype} {array.shape}; needed is a list of whole numbers that rise"
+        raise SourceError("episode_ends is no list of whole numbers", detail)
     if array.shape[0] > most:
         counts = f"{count_of(array.shape[0], 'end')}, {count_of(most, 'step')}"
         raise SourceError("more episodes than steps", f"{where}: {counts}")
@@ -157,20 +158,23 @@ def _read_list(key: str, array: Any, most: int, where: str, *, must_rise: bool) 
     is_lengths = key.rpartition("/")[2].lower() == _LENGTHS_NAME
     ends = tuple((np.cumsum(values, dtype=np.int64) if is_lengths else values).tolist())
     if must_rise and (list(ends) != sorted(set(ends)) or ends[0] <= 0):
-        raise SourceError("episode_ends does not rise", f"{where}: {key} is {values[:10].tolist()}")
+        detail = f"{where}: {key} is {values[:10].tolist()}; needed is for each episode the step after its last one"
+        raise SourceError("episode_ends does not rise", detail)
     return ends
 
 
-def ends_by_flags(flags: Sequence[NDArray[Any]]) -> tuple[int, ...]:
+def ends_by_flags(flags: Sequence[NDArray[Any]], steps: int) -> tuple[int, ...]:
     """The steps at which episodes end by (T,) flags, the longest decide; () where they cut nothing.
 
-    A flag that is true at consecutive steps says that a goal is reached, and not that an episode ends.
+    A flag that is true at consecutive steps says that a goal is reached, and not that an episode ends. One of the
+    observations may have one value more than there are steps.
     """
     import numpy as np
 
-    steps = max(map(len, flags), default=0)
+    longest = max(map(len, flags), default=0)
+    steps = steps if longest == steps + 1 else longest
     is_end = np.zeros(steps, bool)
-    for flag in (values != 0 for values in flags if len(values) == steps):
+    for flag in (values[:steps] != 0 for values in flags if len(values) >= steps):
         if not (flag[1:] & flag[:-1]).any():
             is_end |= flag
     ends = np.flatnonzero(is_end[:-1]) + 1

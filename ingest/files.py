@@ -44,9 +44,18 @@ def read_json_object(path: Path, parse: Callable[[bytes], Any] | None = None) ->
     return document
 
 
-def stamp_files(paths: Iterable[str]) -> list[FileState]:
-    """Size and version of local files that describe a record, of those that are there."""
-    return [file_state(path) for path in paths if not is_url(path) and os.path.isfile(path)]  # noqa: PTH113
+def stamp_files(paths: Iterable[str]) -> list[str]:
+    """Hash of the content of local files that describe a record, of those that are there; a fault in its place."""
+    local = (path for path in paths if not is_url(path) and os.path.isfile(path))  # noqa: PTH113
+    return [_hash_text_file(path, file_state(path)) for path in local]
+
+
+@functools.lru_cache(maxsize=256)
+def _hash_text_file(path: str, _: FileState) -> str:
+    try:
+        return hashlib.blake2b(read_input(path), digest_size=8).hexdigest()
+    except (OSError, AresError) as error:
+        return str(error)
 
 
 def hash_media_files(paths: Iterable[str]) -> str:
@@ -145,34 +154,22 @@ def describe_camera(
 
 _LABEL_SUFFIXES = (*TABLE_SUFFIXES, ".json", ".yaml", ".yml")
 # A folder with more such files of one kind has one for each episode.
-_MOST_LABEL_FILES = 12
+MOST_LABEL_FILES = 12
 
 
 def find_label_files(source: Source) -> list[Path]:
-    """Files of the folder of a dataset that may hold labels and that its reader does not read; none at a URL."""
+    """Files of the folder of a dataset that may hold labels and that its reader does not read; none at a URL.
+
+    Raises AresError where its own files cannot be listed.
+    """
     paths: list[Path] = []
     dataset_files: frozenset[str] | None = None
     for documents in _find_documents(source.folder):
-        try:
-            dataset_files = _list_dataset_files(source) if dataset_files is None else dataset_files
-        except AresError:
-            return []  # who lists the files of the dataset tells the fault
+        dataset_files = _list_dataset_files(source) if dataset_files is None else dataset_files
         others = [path for path in documents if str(path) not in dataset_files]
         counts = Counter(path.suffix.lower() for path in others)
-        paths += [path for path in others if counts[path.suffix.lower()] <= _MOST_LABEL_FILES]
+        paths += [path for path in others if counts[path.suffix.lower()] <= MOST_LABEL_FILES]
     return sorted(paths)
-
-
-def find_tables_above(source: Source) -> list[Path]:
-    """The tables directly in the folder that holds that of a dataset; none where there are many, or at a URL."""
-    folder = Path(source.folder)
-    try:
-        # The folder may lie above what is ingested, of which alone the listings are known.
-        names = os.listdir(folder.parent) if source.folder and folder.is_dir() else []  # noqa: PTH208
-    except OSError:
-        return []
-    tables = sorted(folder.parent / name for name in names if name.lower().endswith(TABLE_SUFFIXES))
-    return tables if len(tables) <= _MOST_LABEL_FILES else []
 
 
 def _list_dataset_files(source: Source) -> frozenset[str]:

@@ -23,6 +23,7 @@ from ares.input import (
     name_words,
     parquet_columns,
     read_json,
+    read_lines,
     read_span_file,
     read_table,
     read_yaml,
@@ -71,11 +72,13 @@ class LabelFile:
         spans: Its spans, for a file of spans.
         rows: Its labels, for a table of labels.
         warnings: Why it, or some of it, is not read.
+        is_whole: Whether each row of it could be read.
     """
 
     spans: SpanFile | None = None
     rows: tuple[LabelRow, ...] = ()
     warnings: tuple[str, ...] = ()
+    is_whole: bool = True
 
 
 def read_label_file(path: Path, names: EpisodeNames) -> LabelFile:
@@ -98,11 +101,14 @@ def read_label_file(path: Path, names: EpisodeNames) -> LabelFile:
     return LabelFile(warnings=(f"{says} {columns}",))
 
 
-def may_label_episodes(path: Path, names: EpisodeNames) -> bool:
-    """Whether one of the first rows of a table has the name of an episode, not just a number. Raises SourceError."""
-    rows = islice(read_table(path, _ANY_COLUMNS), _PEEKED_ROWS) if _may_name_episodes(path) else ()
+def read_possible_names(path: Path) -> list[str]:
+    """Texts in the first rows of a table that may name episodes, as numbers do not; none where it cannot be read."""
+    try:
+        rows = list(islice(read_table(path, _ANY_COLUMNS), _PEEKED_ROWS)) if _may_name_episodes(path) else []
+    except SourceError:
+        return []
     cells = (cell for _, row in rows if isinstance(row, dict) for cell in row.values())
-    return any(names.find_text(cell) for cell in cells if not str(cell).isdecimal())
+    return [cell for cell in cells if isinstance(cell, str) and not cell.isdecimal()]
 
 
 def _may_name_episodes(path: Path) -> bool:
@@ -110,13 +116,18 @@ def _may_name_episodes(path: Path) -> bool:
     if path.suffix.lower() != ".parquet":
         return True
     present = parquet_columns(path)
+    if not present:
+        return True  # its reader tells why
     meant = {_LABEL_COLUMNS.rename_of(name) for name in present}
     has_known = not meant.isdisjoint(_KNOWN_FIELDS) or _are_of_spans(present)
     return "episode" in present or ("episode" in meant and has_known)
 
 
 def _read_table_file(path: Path, names: EpisodeNames) -> LabelFile:
-    first = [row for _, row in islice(read_table(path, _ANY_COLUMNS), _PEEKED_ROWS) if isinstance(row, dict)]
+    rows = [row for _, row in islice(read_table(path, _ANY_COLUMNS), _PEEKED_ROWS)]
+    first = [row for row in rows if isinstance(row, dict)]
+    if rows and not first:
+        raise SourceError("no row of it has the form of a table", str(path))
     present = dict.fromkeys(name for row in first for name in row)
     if not SPAN_COLUMNS.fault(present):
         return LabelFile(spans=read_span_file(path))
@@ -128,8 +139,18 @@ def _read_table_file(path: Path, names: EpisodeNames) -> LabelFile:
         if is_known or any(names.find_text(row.name) for row in file.rows):
             return file
     if meant is None:
+        _require_text(path)
         return LabelFile()
     return LabelFile(warnings=(f"{path.name} is not read: {meant.fault(present)}",))
+
+
+def _require_text(path: Path) -> None:
+    """Raises SourceError for a table as text whose header is not UTF-8: what it is about cannot be told."""
+    if path.suffix.lower() in (".csv", ".tsv"):
+        try:
+            next(read_lines(str(path)), b"").decode()
+        except UnicodeDecodeError as error:
+            raise SourceError("its header is not UTF-8", f"{path}: {error}") from None
 
 
 def _known_names(rows: Sequence[Mapping[str, Any]], names: EpisodeNames) -> dict[str, str]:
@@ -219,7 +240,7 @@ def _read_label_table(path: Path, renames: Mapping[str, str]) -> LabelFile:
             )
     faults = ((wrong, "are of a wrong form"), (unnamed, "name no episode"))
     warnings = tuple(f"{path.name}: {count_of(count, 'row')} that {why}" for count, why in faults if count)
-    return LabelFile(rows=tuple(rows), warnings=warnings)
+    return LabelFile(rows=tuple(rows), warnings=warnings, is_whole=not wrong)
 
 
 def _names_episodes(document: Any, names: EpisodeNames, levels: int) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from ares.console import count_are, count_of
 from ares.episode import Episode, Json, Record, SourceSegment
 from ares.errors import AresError
 from ares.input import (
+    WRONG_LINE,
     EpisodeNames,
     NamedSpan,
     SpanFile,
@@ -22,9 +22,9 @@ from ares.input import (
     read_span_file,
 )
 from ares_ingest.base import Item, Source, SourceFile, stamp_labels
-from ares_ingest.files import find_label_files, find_tables_above
+from ares_ingest.files import find_label_files
 from ares_ingest.guarded_loading import GuardedItems
-from ares_ingest.label_files import INSTRUCTION, SPLIT, SUCCESS, LabelRow, may_label_episodes, read_label_file
+from ares_ingest.label_files import INSTRUCTION, SPLIT, SUCCESS, LabelRow, read_label_file
 from ares_ingest.outcomes import LABELS
 from ares_ingest.source_words import describe_table, distinct_texts, is_outcome_word, parse_outcome
 
@@ -109,14 +109,30 @@ def open_with_labels(
     """
     sources = open_sources() if sources is None else sources
     for number, source in enumerate(sources):
-        paths = find_label_files(source)
-        above = find_tables_above(source)
-        if paths or spans or above:
+        try:
+            paths = find_label_files(source)
+        except AresError:  # who lists the files of the dataset tells the fault
+            sources[number] = hide_labels(source)
+            continue
+        if paths or spans:
             listed = GuardedItems(open_sources()[number])
-            keys = [item.key for item in listed if item.key]
-            source = _warn_of_tables_above(add_labels(source, keys, paths, spans), keys, above)
-        sources[number] = source
+            sources[number] = add_labels(source, [item.key for item in listed if item.key], paths, spans)
     return sources
+
+
+def hide_labels(source: Source) -> Source:
+    """The source, where not all files are seen that may say something of its episodes: none is read again for them."""
+    return replace(source, items=(_hide_stamp(item, item.label_stamp or "") for item in source.items))
+
+
+def _hide_stamp(item: Item, stored: str) -> Item:
+    """The item, which is not read again for what files say of it, and whose episode is stored with a stamp."""
+    return replace(item.with_change(partial(keep_label_stamp, stamp=stored)), label_stamp=None)
+
+
+def keep_label_stamp(record: Record, stamp: str) -> Record:
+    """The record with the stamp of what files beside it say."""
+    return replace(record, episode=replace(record.episode, label_stamp=stamp))
 
 
 def add_labels(source: Source, keys: Sequence[str], paths: Sequence[Path], spans: str = "") -> Source:
@@ -146,17 +162,6 @@ def add_labels(source: Source, keys: Sequence[str], paths: Sequence[Path], spans
         describe_tables=lambda: (*source.describe_tables(), *labels.described),
         warnings=(*source.warnings, *labels.warnings),
     )
-
-
-def _warn_of_tables_above(source: Source, keys: Sequence[str], tables: Sequence[Path]) -> Source:
-    """The source; with a warning for each table above its folder that is about it. Names of others may be equal."""
-    names, warnings = EpisodeNames(keys), list[str]()
-    for path in tables:
-        with suppress(AresError):
-            if may_label_episodes(path, names):
-                says = f"{path.name} above its folder names its episodes and is not read"
-                warnings.append(f"{says}: move it to {source.folder}")
-    return replace(source, warnings=(*source.warnings, *warnings))
 
 
 class _LabelCollector:
@@ -191,6 +196,7 @@ class _LabelCollector:
                 self.is_whole = False
             return
         self.warnings += file.warnings
+        self.is_whole &= file.is_whole
         if file.spans is not None:
             self.add_spans(path, file.spans)
         elif file.rows:
@@ -199,6 +205,7 @@ class _LabelCollector:
     def add_spans(self, path: Path, file: SpanFile) -> None:
         """Add the spans of a file; those that name no episode here are counted."""
         matched = match_spans_to_episodes(file, self._names.find)
+        self.is_whole &= WRONG_LINE not in file.tally.counts
         self.used.append(SourceFile(path=str(path), use="metadata"))
         names = {span.names for span in file.spans}
         if reason := self._names.reason_shifted(name for span_names in names for name in span_names):
@@ -218,7 +225,7 @@ class _LabelCollector:
         tally = FileTally(name=path.relative_to(self._folder).as_posix())
         values = _labels_of_file(rows, self._names, tally)
         ends = ((bool(part.texts), part.success, part.others.get(SUCCESS)) for part in values.values())
-        self.described.append(describe_table(tally.name, ends))
+        self.described.append(describe_table(tally.name, ends, "episode"))
         self.by_key = _merge_labels(self.by_key, values, tally)
         self.warnings += tally.lines()
 
@@ -312,13 +319,12 @@ def _merge_labels(
 
 def _label_items(items: Iterable[Item], collected: _LabelCollector) -> Iterator[Item]:
     """The items with their labels; where a file could not be read, none is read again for what it lacks."""
-    is_known = bool(collected.used) and collected.is_whole
     for item in items:
-        labels = collected.by_key.get(item.key)
-        if is_known:
-            values = labels or EpisodeLabels()
-            words = (values.success, values.texts, values.split, values.spans, values.others)
-            item = replace(item, label_stamp=stamp_labels(item.label_stamp, *words))
+        labels, stamp = collected.by_key.get(item.key), item.label_stamp
+        if labels is not None and stamp is not None:
+            added = stamp_labels(labels.success, labels.texts, labels.split, labels.spans, labels.others)
+            stamp = stamp_labels(stamp, added) if added else stamp
+        item = replace(item, label_stamp=stamp) if collected.is_whole else _hide_stamp(item, "unread")
         yield item if labels is None else item.with_change(partial(label_record, labels=labels))
 
 

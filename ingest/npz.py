@@ -46,7 +46,7 @@ from ares_ingest.base import (
     failing_item,
     stamp_labels,
 )
-from ares_ingest.episode_ends import NO_ENDS, EpisodeEnds, count_array_rows, read_episode_ends
+from ares_ingest.episode_ends import NO_ENDS, EpisodeEnds, count_array_rows, find_ends_keys, read_episode_ends
 from ares_ingest.files import stamp_files
 from ares_ingest.source_words import InvalidRowError, VideoRow, parse_video_row
 from ares_ingest.step_files import StepEpisodes, group_step_files, read_step_arrays, require_rows_of_steps
@@ -67,6 +67,8 @@ def _open_entry_arrays(entry: ArrayEntry) -> Iterator[Mapping[str, ArrayMember]]
             require_rows_of_steps(
                 {key: member.array for key, member in of_episode.items()}, stated, entry.path
             )
+            if axis is None and not entry.ends_key and find_ends_keys(members):
+                _read_ends(entry, members, entry.path)
         yield of_episode
 
 
@@ -139,9 +141,13 @@ def _count_along_axis(entry: ArrayEntry, axis: int) -> int:
 def _find_ends(entry: ArrayEntry, path: Path) -> EpisodeEnds:
     """Where the episodes of a file end. Raises SourceError where it cannot be read."""
     with open_arrays(str(path)) as members:
-        arrays = {key: member.array for key, member in members.items()}
-        key = entry.spec.episode_ends if entry.spec else ""
-        return read_episode_ends(arrays, count_array_rows(arrays), str(path), key, entry.spec)
+        return _read_ends(entry, members, str(path))
+
+
+def _read_ends(entry: ArrayEntry, members: Mapping[str, ArrayMember], path: str) -> EpisodeEnds:
+    arrays = {key: member.array for key, member in members.items()}
+    key = entry.spec.episode_ends if entry.spec else ""
+    return read_episode_ends(arrays, count_array_rows(arrays), path, key, entry.spec)
 
 
 def _file_items(path: Path, folder: Path, entry: ArrayEntry) -> Iterator[Item]:
@@ -157,7 +163,7 @@ def _file_items(path: Path, folder: Path, entry: ArrayEntry) -> Iterator[Item]:
             parts = range(_count_along_axis(entry, axis))
             entries = (replace(entry, key=f"{entry.key}/{number}", number=number) for number in parts)
             items = (make_array_item(part, _ARRAYS) for part in entries)
-        stamp = stamp_labels(stamp_files(filter(None, [find_json_file(str(path))]))) or None
+        stamp = stamp_labels(stamp_files(filter(None, [find_json_file(str(path))])))
         yield from (replace(item, label_stamp=stamp) for item in items)
     except SourceError as error:
         yield failing_item(entry.episode_id, str(path), SourceError(error.reason, error.detail))

@@ -95,12 +95,13 @@ def parse_outcome(value: object) -> bool | None:
     return (OUTCOME_WORDS | OUTCOME_NUMBERS).get(str(value).strip().lower())
 
 
-def describe_table(name: str, rows: Iterable[tuple[bool, bool | None, object]]) -> str:
+def describe_table(name: str, rows: Iterable[tuple[bool, bool | None, object]], of: str = "row") -> str:
     """What the rows of a table say, in a line: "runs.csv: 40 rows; instruction 40; outcome: success 24, 16 empty".
 
     Args:
         name: Name of the table.
         rows: Of each row whether it has an instruction, its outcome, and what stands there in place of one.
+        of: What each is of: "episode" where several rows of one are counted once.
     """
     texts, ends, example = 0, Counter[str](), ""
     for has_text, success, value in rows:
@@ -116,7 +117,9 @@ def describe_table(name: str, rows: Iterable[tuple[bool, bool | None, object]]) 
     if example:
         values[-1] += f" (such as {example!r})"
     values += [f"{ends['empty']} empty"] if ends["empty"] else []
-    return f"{name}: {count_of(ends.total(), 'row')}; instruction {texts}; outcome: {', '.join(values) or 'none'}"
+    return (
+        f"{name}: {count_of(ends.total(), of)}; instruction {texts}; outcome: {', '.join(values) or 'none'}"
+    )
 
 
 def guess_camera_role(name: str) -> Role:

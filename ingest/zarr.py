@@ -147,7 +147,7 @@ def _inspect_store(path: Path, spec: DatasetSpec | None, reads_unknown: bool) ->
         with open_zarr(str(path)) as store:
             for layout in layouts:
                 if layout.ends and all(_has_name(store, key) for key in (layout.ends, layout.arrays)):
-                    ends = _read_ends(store, {layout.ends: store.array(layout.ends)}, layout.ends)
+                    ends = _read_ends(store, {layout.ends: store.array(layout.ends)}, layout.ends, spec)
                     return _Store(path=path, ends=ends, layout=layout)
             return _inspect_unknown(store, path, spec, reads_unknown)
     except SourceError as error:
@@ -176,7 +176,7 @@ def _inspect_unknown(store: ZarrStore, path: Path, spec: DatasetSpec | None, rea
                 for key, array in arrays.items()
             ],
         )
-    ends = _read_ends(store, arrays, spec.episode_ends if spec else "")
+    ends = _read_ends(store, arrays, spec.episode_ends if spec else "", spec)
     if ends.ends:
         return _Store(path=path, ends=ends)
     if not any(array.ndim and array.shape[0] for array in arrays.values()):
@@ -184,12 +184,14 @@ def _inspect_unknown(store: ZarrStore, path: Path, spec: DatasetSpec | None, rea
     return _Store(path=path, ends=EpisodeEnds(ends=(ALL_ROWS,), steps=ALL_ROWS))
 
 
-def _read_ends(store: ZarrStore, arrays: Mapping[str, Any], key: str) -> EpisodeEnds:
+def _read_ends(
+    store: ZarrStore, arrays: Mapping[str, Any], key: str, spec: DatasetSpec | None
+) -> EpisodeEnds:
     """Where the episodes of a store end, by the array of a key, or by those whose names say so. Raises SourceError."""
     in_data = [f"data/{name}" for name in store.names("data")]
     rows = {name: store.claimed_rows(name) for name in in_data or find_zarr_arrays(store)}
     with translate_zarr_errors(str(store.path)):
-        return read_episode_ends(arrays, rows, str(store.path), key, must_rise=False)
+        return read_episode_ends(arrays, rows, str(store.path), key, spec, must_rise=False)
 
 
 def _store_items(store: _Store, entry: ArrayEntry) -> Iterator[Item]:

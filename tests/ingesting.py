@@ -48,6 +48,7 @@ class IngestFields(TypedDict, total=False):
     limit: int | None
     media: MediaMode
     compute: ComputePlan
+    verify: bool
 
 
 def request_for(

@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from ares.input.span_files import (
         REPEATED as REPEATED,
         SPAN_COLUMNS as SPAN_COLUMNS,
+        WRONG_LINE as WRONG_LINE,
         NamedSpan as NamedSpan,
         SpanFile as SpanFile,
         SpanTally as SpanTally,

@@ -136,8 +136,8 @@ def _read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | SourceE
 
 def _read_separated(path: Path) -> Iterator[tuple[int, dict[str, Any] | SourceError]]:
     csv.field_size_limit(_MAX_CELL_CHARS)
-    # Spreadsheets write a byte order mark; a byte that is not UTF-8 is replaced.
-    texts = (line.decode("utf-8", "replace").replace("\0", "") for line in _table_lines(path))
+    texts = (_decode_line(line, path) for line in _table_lines(path))
+    # Spreadsheets write a byte order mark.
     header = next(texts, "").removeprefix("\ufeff")
     delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=header.count)
     names = next(csv.reader([header], delimiter=delimiter), [])
@@ -149,6 +149,13 @@ def _read_separated(path: Path) -> Iterator[tuple[int, dict[str, Any] | SourceEr
                 yield number, _build_row(names, values, f"{path}, line {number}")
     except csv.Error as error:
         yield reader.line_num + 1, SourceError("rest of the table cannot be read", f"{path}: {error}")
+
+
+def _decode_line(line: bytes, path: Path) -> str:
+    """The text of a line, in which a byte that is not UTF-8 is replaced. Raises SourceError for one with zeros."""
+    if b"\0" in line:
+        raise SourceError(f"{path.name} is no text: it has zero bytes", f"{path}: save it as UTF-8")
+    return line.decode("utf-8", "replace")
 
 
 def _build_row(names: list[str], values: list[str], location: str) -> dict[str, Any] | SourceError:

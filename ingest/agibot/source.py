@@ -102,7 +102,8 @@ def _task_items(
             yield failing_item(entry.episode_id, location, fault)
         else:
             load = functools.partial(load_episode, entry)
-            stamp = stamp_labels(entry.info) if infos else None
+            info = entry.info or AgibotTaskInfo()
+            stamp = stamp_labels(info.instruction, info.metadata, info.spans)
             yield Item(
                 episode_id=entry.episode_id,
                 location=location,

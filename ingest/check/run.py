@@ -20,6 +20,7 @@ from ares.contract import (
     infer_contract,
 )
 from ares.errors import AresError, SourceError
+from ares.imitation import MEASURED, MEASURED_OF_CAMERAS
 from ares.input import read_json
 from ares.io import parse_path
 from ares.jobs import LocalEngine, available_cores
@@ -62,9 +63,6 @@ def _sample_rank(task: SignalTask) -> bytes:
 
 
 _BATCH = 16
-# What the episodes of a folder say themselves: the manifest of an export may be older than they are.
-_MEASURED = ("no action", "no state", "no camera", "no language")
-_MEASURED_OF_CAMERAS = ("black camera", "missing camera", "several sizes of camera")
 
 Results = Iterator[SignalCheckResult | AresError]
 Readers = Callable[[Iterator[SignalTask]], Results]
@@ -248,8 +246,8 @@ def _list_lacks(source: Source, progress: CheckProgress) -> tuple[str, ...]:
             exported = read_json(f"{source.folder}/manifest.json")["counts"].get("lacks", ())
     except (OSError, ValueError, AresError, KeyError, TypeError) as error:
         progress.add(SourceError("manifest of the export cannot be read", f"{source.folder}: {error!r}"))
-    cameras = (f"{words} {name}" for words in _MEASURED_OF_CAMERAS for _, name in progress.needs.cameras)
-    measured = {*_MEASURED, *cameras}
+    cameras = (f"{words} {name}" for words in MEASURED_OF_CAMERAS for _, name in progress.needs.cameras)
+    measured = {*MEASURED, *cameras}
     unseen = [line for line in exported if line.partition(":")[0] not in measured]
     lacks = {line.partition(":")[0]: line for line in (*unseen, *progress.needs.lines())}
     return tuple(sorted(lacks.values()))

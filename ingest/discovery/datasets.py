@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -9,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from ares.errors import AresError, MissingExtra, PluginError, RequestError, SourceError
+from ares.input import EpisodeNames, is_table
 from ares.io import FolderEntries, use_folder_listings
 from ares.registry import ingesters
 from ares_ingest.base import (
@@ -21,8 +23,10 @@ from ares_ingest.base import (
     hash_stated,
 )
 from ares_ingest.discovery.tree import FolderTree, SortedPaths, ask
-from ares_ingest.guarded_loading import call_ingester_safely
-from ares_ingest.labels import open_with_labels
+from ares_ingest.files import MOST_LABEL_FILES
+from ares_ingest.guarded_loading import GuardedItems, call_ingester_safely
+from ares_ingest.label_files import read_possible_names
+from ares_ingest.labels import hide_labels, open_with_labels
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -278,6 +282,7 @@ class OpenedDataset:
         sources: What the ingester opened; several only of one that finds its datasets itself.
         files: The files that the sources list.
         error: Why it could not be opened, or None.
+        warnings: Reasons to warn of it that its reader cannot know.
     """
 
     format: str
@@ -290,15 +295,21 @@ class OpenedDataset:
     sources: list[Source] = field(default_factory=list)
     files: list[SourceFile] = field(default_factory=list)
     error: AresError | None = None
+    warnings: tuple[str, ...] = ()
 
     def reopen(self, options: SourceOptions) -> list[Source]:
         """Its sources with other options. Raises what the ingester raises."""
         self.options = options
         sources = _open_with_ingester(self.ingester, self.opened_at, options, self.listings)
         if self.opened_at != self.path:
-            sources = [replace(source, folder=self.path) for source in sources]
+            sources = [hide_labels(replace(source, folder=self.path)) for source in sources]
+        elif Path(self.path).is_file():
+            sources = list(map(hide_labels, sources))
         stated = hash_stated(options)
-        self.sources = sources = [replace(source, stated=stated, options=options) for source in sources]
+        self.sources = sources = [
+            replace(source, stated=stated, options=options, warnings=(*source.warnings, *self.warnings))
+            for source in sources
+        ]
         return sources
 
 
@@ -336,6 +347,26 @@ class TreeDatasetOpener:
                 yield from self._open_loose(ingester)
             else:
                 yield from self._open_recognised(ingester)
+
+    def warn_of_tables_above(self, datasets: Sequence[OpenedDataset]) -> None:
+        """Warn of the tables of no dataset that lie in the folder above some and name their episodes."""
+        by_folder: dict[str, list[OpenedDataset]] = {}
+        for opened in datasets:
+            by_folder.setdefault(opened.path.rpartition("/")[0], []).append(opened)
+        for folder, below in by_folder.items():
+            entries = self.tree.folders.get(folder)
+            others = self.used_files.rest_of(entries).files if entries else ()
+            tables = [f"{folder}/{name}" for name in others if is_table(name)][:MOST_LABEL_FILES]
+            texts = {path: read_possible_names(Path(path)) for path in tables}
+            for opened in (opened for opened in below if opened.sources and any(texts.values())):
+                names = EpisodeNames([item.key for source in opened.sources for item in GuardedItems(source)])
+                opened.warnings = tuple(
+                    f"{posixpath.basename(path)} above its folder names its episodes and is not read: "
+                    f"move it to {opened.path}"
+                    for path in tables
+                    if any(map(names.find_text, texts[path]))
+                )
+                opened.reopen(opened.options)
 
     def _folder_ingesters(self) -> list[FolderIngester]:
         return [ingester for ingester in self.ingesters if isinstance(ingester, FolderIngester)]

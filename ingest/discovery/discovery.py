@@ -334,6 +334,7 @@ def _discover_path(discovery: DiscoveredData, path: str, search: _Search, format
         requested={at: options.format for at, options in named.items() if options.format},
     )
     opened = list(reader.open_all())
+    reader.warn_of_tables_above(opened)
     selected = [dataset for dataset in opened if format in ("auto", dataset.format)]
     skipped = [dataset for dataset in selected if dataset.path in named and named[dataset.path].skip]
     if format != "auto" and tree.faults.get(format):

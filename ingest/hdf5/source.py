@@ -257,7 +257,7 @@ def _file_items(file: HDF5File, entry: HDF5Entry) -> Iterator[Item]:
         return
     entry = replace(entry, file_ends=file.ends._replace(ends=()))  # not all of them with each episode
     companions = list_companions(file.layout, file.path, set()) if file.layout else ()
-    stamp = stamp_labels(stamp_files(str(path) for path, use in companions if use == "metadata")) or None
+    stamp = stamp_labels(stamp_files(str(path) for path, use in companions if use == "metadata"))
     for number, rows in enumerate(pairwise((0, *file.ends.ends))):
         part = replace(entry, key=f"{entry.key}/{number}", rows=rows)
         yield replace(_make_item(part, str(number)), label_stamp=stamp)

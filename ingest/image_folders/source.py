@@ -79,7 +79,7 @@ def _make_item(
         format=format, folder=str(folder), dataset=dataset, key=key, rate_hz=rate_hz, time=time
     )
     load = functools.partial(load_episode, entry)
-    stamp = stamp_labels(stamp_files(map(str, find_description_files(folder)))) or None
+    stamp = stamp_labels(stamp_files(map(str, find_description_files(folder))))
     return Item(episode_id=entry.episode_id, location=str(folder), load=load, key=key, label_stamp=stamp)
 
 

@@ -44,7 +44,7 @@ from ares.input import (
     parse_json_lines,
     read_lines,
 )
-from ares.io import FileState, parse_path
+from ares.io import parse_path
 from ares_ingest.files import read_json_object, stamp_files
 
 PathRole = Literal["episode", "file", "chunk", "camera"]
@@ -294,12 +294,22 @@ def read_task_texts(root: str) -> Mapping[int, str]:
 
 
 @functools.lru_cache(maxsize=64)
-def _read_task_texts(root: str, states: tuple[FileState, ...]) -> Mapping[int, str]:
-    """The texts, read again where a file of them has another state."""
+def _read_task_texts(root: str, stamps: tuple[str, ...]) -> Mapping[int, str]:
+    """The texts, read again where a file of them has another content."""
     try:
         return read_tasks_parquet(parse_path(root) / TASKS_PATH) or _task_lines(root)
     except SourceError:
         return _task_lines(root)
+
+
+def are_tasks_whole(root: str) -> bool:
+    """Whether all can be read of the files that list the tasks, where there are some."""
+    try:
+        read_tasks_parquet(parse_path(root) / TASKS_PATH)
+    except SourceError:
+        return False
+    lines = read_json_lines(parse_path(root) / TASK_LINES_PATH)
+    return not any(isinstance(row, SourceError) for _, row in lines)
 
 
 def _task_lines(root: str) -> Mapping[int, str]:

@@ -62,6 +62,7 @@ from ares_ingest.lerobot.file_contents import (
 )
 from ares_ingest.lerobot.metadata import (
     LeRobotInfo,
+    are_tasks_whole,
     parse_count,
     read_info,
     read_optional_json,
@@ -231,7 +232,8 @@ def _episode_items(
     tasks = read_task_texts(dataset.info.root)
     others = bool(dataset.feature_map.annotation_columns or dataset.feature_map.subtask_columns)
     sure_tasks = frozenset[str]() if others else frozenset(tasks.values())
-    tasks_stamp = stamp_labels(tasks, _read_subtasks(dataset.info, []))
+    tasks_stamp = stamp_labels(tasks, _read_subtasks(dataset.info, faults := list[str]()))
+    is_whole = not faults and are_tasks_whole(dataset.info.root)
     for number, (location, row) in enumerate(read_episode_list(dataset.info), start=1):
         if not isinstance(row, SourceError) and parse_count(row.get("episode_index")) is None:
             row = SourceError("metadata has no episode_index", f"{location}: {row.get('episode_index')!r}")
@@ -245,7 +247,7 @@ def _episode_items(
             yield failing_item(identity, where, error)
             continue
         load = functools.partial(load_episode, dataset, row, contradictions.of_episode(index))
-        stamp = stamp_list_entry(row, sure_tasks, tasks_stamp)
+        stamp = stamp_list_entry(row, sure_tasks, tasks_stamp) if is_whole else None
         yield Item(episode_id=identity, location=where, load=load, key=str(index), label_stamp=stamp)
 
 
@@ -262,6 +264,7 @@ def _unlisted_items(
             location=f"{dataset.info.root}: episode {index}",
             load=load,
             key=str(index),
+            label_stamp=None,
         )
 
 

@@ -35,7 +35,7 @@ from ares_ingest.discovery import (
     make_ingest_plan,
     stored_datasets,
 )
-from ares_ingest.guarded_loading import GuardedItems, guard_item_loading
+from ares_ingest.guarded_loading import GuardedItems, call_or_error, guard_item_loading
 from ares_ingest.pipeline.plan import read_identity, read_stored_identities, stored_ids
 from ares_ingest.pipeline.read import (
     FirstRecordSummary,
@@ -349,7 +349,7 @@ def _with_tried_records(
         failures=fields["failures"],
         lost=fields["warnings"],
         not_understood=remarks,
-        tables=tuple(source.describe_tables()),
+        tables=_describe_tables(source),
     )
     if dataset.rate_hz is not None or not results:
         return dataset
@@ -359,6 +359,11 @@ def _with_tried_records(
     rates = _count_rates(read.rate_hz for read in results if not isinstance(read, AresError))
     rate_hz, rates = (first.rate_hz, ()) if len(rates) == 1 else (None, rates)
     return replace(dataset, rate_hz=rate_hz, rates=rates, cameras=dataset.cameras or first.cameras)
+
+
+def _describe_tables(source: Source) -> tuple[str, ...]:
+    lines = call_or_error(lambda: tuple(source.describe_tables()), f"the tables of {source.dataset}")
+    return (str(lines),) if isinstance(lines, AresError) else lines
 
 
 def _count_rates(rates: Iterable[float]) -> tuple[tuple[float, int], ...]:

@@ -81,11 +81,6 @@ def add_media_copying(item: Item, media: MediaMode, workspace: Path) -> Item:
     return item.with_change(drop_cameras if media == "none" else partial(copy_cameras, workspace=workspace))
 
 
-def keep_label_stamp(record: Record, stamp: str) -> Record:
-    """The record with the stamp of what files beside it say."""
-    return replace(record, episode=replace(record.episode, label_stamp=stamp))
-
-
 class KnownRecord(NamedTuple):
     """A record that is stored already: the hash of its content, and what it lacked, in words."""
 

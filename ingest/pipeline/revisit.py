@@ -13,16 +13,19 @@ from ares_ingest.base import Item
 from ares_ingest.pipeline.read import KnownRecord
 
 if TYPE_CHECKING:
+    from ares.jobs import Report
     from ares.store import Stores
 
 
-STILL_INCOMPLETE, FILES_CHANGED, CAMERA_CAME, LABELS_CHANGED = (
+STILL_INCOMPLETE, FILES_CHANGED, CAMERA_CAME, LABELS_CHANGED, LABELS_UNKNOWN = (
     "read again, since it was incomplete",
     "read again, since a file of it has changed",
     "read again, since it has another camera by now",
     "read again, since a file beside it says something else of it",
+    "read again, since an earlier version did not keep what files beside it said",
 )
-READ_AGAIN = (STILL_INCOMPLETE, FILES_CHANGED, CAMERA_CAME, LABELS_CHANGED)
+_NOT_COMPARED = "stored by an earlier version: only --verify compares what files beside it say"
+READ_AGAIN = (STILL_INCOMPLETE, FILES_CHANGED, CAMERA_CAME, LABELS_CHANGED, LABELS_UNKNOWN)
 _COLUMNS = ("episode_id", "source", "cameras", "content_hash")
 _LATER_COLUMNS = ("source_stamp", "camera_stamps", "label_stamp", COMPLETE)
 
@@ -39,11 +42,12 @@ class StoredEpisodeReader:
 
     Args:
         stores: Where they are stored.
+        counts: Where those are counted that are not compared.
         by_content: Whether the content of files is compared also where size and time are as they were.
     """
 
-    def __init__(self, stores: Stores, *, by_content: bool = False) -> None:
-        self._episodes, self._by_content = stores.tables.episodes, by_content
+    def __init__(self, stores: Stores, counts: Report, *, by_content: bool = False) -> None:
+        self._episodes, self._counts, self._by_content = stores.tables.episodes, counts, by_content
         self._log, existing = stores.annotations, self._episodes.columns()
         self._columns = [*_COLUMNS, *(name for name in _LATER_COLUMNS if name in existing)]
         self._accepted = {
@@ -77,9 +81,12 @@ class StoredEpisodeReader:
         cameras = row["cameras"] or []
         if item.videos.keys() - {camera["name"] for camera in cameras}:
             return CAMERA_CAME
-        # An earlier version kept no stamp: only where content is compared is such an episode read for its labels.
-        stamp = row.get("label_stamp") or ("" if self._by_content else row.get("label_stamp"))
-        if None not in (stamp, item.label_stamp) and stamp != item.label_stamp:
+        stamp = row.get("label_stamp")
+        if item.label_stamp is not None and stamp is None:  # of an earlier version
+            if self._by_content:
+                return LABELS_UNKNOWN
+            self._counts.add_warning(_NOT_COMPARED, item.location)
+        elif item.label_stamp not in (None, stamp):
             return LABELS_CHANGED
         files = {(row["source"], row.get("source_stamp") or "")}
         uris = (camera["uri"] for camera in cameras)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.episode import Record
@@ -14,6 +15,7 @@ from ares.jobs import IngestRequest, Progress, Report
 from ares.store import RemovedIds
 from ares_ingest.base import Item, Source
 from ares_ingest.guarded_loading import GuardedItems, guard_item_loading
+from ares_ingest.labels import keep_label_stamp
 from ares_ingest.pipeline.contracts import must_read_again, read_stored_contracts
 from ares_ingest.pipeline.find import warn_of_missing_records
 from ares_ingest.pipeline.plan import (
@@ -33,7 +35,6 @@ from ares_ingest.pipeline.read import (
     Readers,
     RecordIdentity,
     add_media_copying,
-    keep_label_stamp,
     wait_for_files,
 )
 from ares_ingest.pipeline.revisit import StoredEpisodeReader
@@ -88,7 +89,7 @@ class SourceItemPlanner:
         self._exported_ids = read_exported_ids(source.folder)
         # Once for the first record that the workspace does not have.
         self._brings_split = bool(self._exported_ids)
-        self._stored = StoredEpisodeReader(stores, by_content=request.verify)
+        self._stored = StoredEpisodeReader(stores, counts, by_content=request.verify)
 
     def plan(self, items: Iterator[Item]) -> Iterator[ItemOutcome]:
         """The items to be read and those that fail unread; those that are stored already are only counted."""
@@ -175,7 +176,10 @@ class SourceItemPlanner:
         episode_id = outcome.item.episode_id
         (identity,) = self._readers.map([outcome.load])
         stored = read_stored_identities(self._stores, [episode_id])[episode_id]
-        self._unmoved = isinstance(identity, RecordIdentity) and identity.source == stored.source
+        # A table may name another video of the same folder now.
+        folder, path = self._dataset_folder, Path(stored.source)
+        is_here = bool(folder) and path.is_relative_to(folder) and path.exists()
+        self._unmoved = isinstance(identity, RecordIdentity) and (is_here or identity.source == stored.source)
         if self._unmoved:
             return None
         outcome.set_read(identity, stored)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import (
-    SIGNAL_TYPES,
     Camera,
     Json,
     MediaRef,
@@ -18,6 +17,7 @@ from ares.episode import (
     RateSource,
     Record,
     Signal,
+    SourceArray,
     Trajectory,
 )
 from ares.errors import MediaError, SourceError
@@ -227,28 +227,19 @@ def _build_record(
         cameras=cameras,
         success=success,
         success_source=success_source,
-        metadata={
-            **add_depth(_with_missing_cameras(metadata, feature_map, cameras), depth),
-            **_signal_types(feature_map, trajectory),
-        },
+        metadata=add_depth(_with_missing_cameras(metadata, feature_map, cameras), depth),
         frame_pairing="index",
     )
     episode = add_spec_parts(episode, dataset.spec)
-    return Record(episode=episode, trajectory=trajectory, warnings=tuple(warnings))
+    arrays = tuple(_further_arrays(feature_map, trajectory, steps))
+    return Record(episode=episode, trajectory=trajectory, warnings=tuple(warnings), arrays=arrays)
 
 
-def _signal_types(feature_map: RldsFeatureMap, trajectory: Trajectory) -> dict[str, Json]:
-    """Key, dtype and shape of a step of each further signal."""
-    types: dict[str, Json] = {
-        _signal_name(feature): {
-            "key": feature.key,
-            "dtype": feature.dtype,
-            "shape": [size or 0 for size in feature.shape],
-        }
-        for feature in feature_map.extra
-        if _signal_name(feature) in trajectory.extra
-    }
-    return {SIGNAL_TYPES: types} if types else {}
+def _further_arrays(feature_map: RldsFeatureMap, trajectory: Trajectory, steps: int) -> Iterator[SourceArray]:
+    for feature in feature_map.extra:
+        if (name := _signal_name(feature)) in trajectory.extra:
+            shape = (steps, *(size or 0 for size in feature.shape))
+            yield SourceArray(key=feature.key, use="extra", name=name, shape=shape, dtype=feature.dtype)
 
 
 def _depth_features(

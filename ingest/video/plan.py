@@ -268,9 +268,9 @@ def _join_cameras(planned: Iterator[PlannedClip]) -> Iterator[PlannedClip]:
         if isinstance(clip, SourceError) or earlier is None:
             by_key[clip_of_row.name if isinstance(clip, SourceError) else clip.key] = clip_of_row
         elif isinstance(earlier.clip, VideoClip) and clip.videos.keys().isdisjoint(earlier.clip.videos):
-            by_key[clip.key] = replace(
-                earlier, clip=replace(earlier.clip, videos={**earlier.clip.videos, **clip.videos})
-            )
+            row = replace(earlier.clip.row, videos={**earlier.clip.row.videos, **clip.row.videos})
+            joined = replace(earlier.clip, videos={**earlier.clip.videos, **clip.videos}, row=row)
+            by_key[clip.key] = replace(earlier, clip=joined)
         else:
             by_key[clip_of_row.name] = clip_of_row
     yield from by_key.values()

@@ -279,7 +279,7 @@ def _describe_tables(folder_plan: VideoFolderPlan) -> Iterator[str]:
 def _list_items(folder_plan: VideoFolderPlan, dataset: str, options: SourceOptions) -> Iterator[Item]:
     promised = _find_promised_cameras(folder_plan)
     for planned in folder_plan.clips():
-        yield _build_item(planned, dataset, options, promised, bool(folder_plan.tables))
+        yield _build_item(planned, dataset, options, promised)
 
 
 def _find_promised_cameras(folder_plan: VideoFolderPlan) -> list[str]:
@@ -293,7 +293,7 @@ def _find_promised_cameras(folder_plan: VideoFolderPlan) -> list[str]:
 
 
 def _build_item(
-    planned: PlannedClip, dataset: str, options: SourceOptions, promised: Collection[str], has_tables: bool
+    planned: PlannedClip, dataset: str, options: SourceOptions, promised: Collection[str]
 ) -> Item:
     clip = planned.clip
     if not isinstance(clip, SourceError) and not _is_utf8(clip.key):
@@ -313,6 +313,7 @@ def _build_item(
         row.success,
         row.robot,
         row.metadata,
+        *(row.split, row.fps, row.start, row.stop, row.frames, row.episode and row.videos),
         stamp_files(filter(None, [clip.sidecar])),
     )
     return Item(
@@ -321,7 +322,7 @@ def _build_item(
         load=functools.partial(load_clip, clip, entry, promised),
         key=clip.key,
         videos=clip.videos,
-        label_stamp=stamp_labels(*values) or ("" if has_tables else None),
+        label_stamp=stamp_labels(*values),
     )
 
 

@@ -357,12 +357,17 @@ def test_a_dry_run_says_what_a_table_holds_and_one_above_the_folder_is_told(tmp_
     ends = ("Y", "n", "partial", "")
     rows = [{"episode": f"ep_{n:03d}", "task": "lift", "succeeded": end} for n, end in enumerate(ends)]
     write_labels(tmp_path / "labels.csv", rows)
+    write_demos(tmp_path / "e", 2)
+    source, other = sorted(open_sources([str(tmp_path)]), key=lambda source: source.dataset)
+    (line,) = source.warnings
+    assert line == f"labels.csv above its folder names its episodes and is not read: move it to {tmp_path}/d"
+    assert not any("labels" in line for line in other.warnings) and len(list(source.items)) == 4
     source, _ = load_by_key(tmp_path / "d")
-    assert [line for line in source.warnings if "labels.csv above its folder" in line]
+    assert not source.warnings, "it is outside of what is ingested"
     (tmp_path / "labels.csv").rename(tmp_path / "d" / "labels.csv")
     source, records = load_by_key(tmp_path / "d")
     assert not source.warnings
     assert list(source.describe_tables()) == [
-        "labels.csv: 4 rows; instruction 4; outcome: success 1, failure 1, partial 1, 1 empty"
+        "labels.csv: 4 episodes; instruction 4; outcome: success 1, failure 1, partial 1, 1 empty"
     ]
     assert [records[key].episode.success for key in sorted(records)] == [True, False, None, None]

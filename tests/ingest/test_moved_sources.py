@@ -140,6 +140,10 @@ def test_a_workspace_from_before_stamps_goes_on(ws: Workspace, lab: Path) -> Non
     (moved,) = relocate_sources(fresh.stores, [(str(lab), str(lab))])
     assert moved.count == 24
     assert fresh.stores.tables.episodes.get_episode(old.episode_id) == replace(old, label_stamp="")
+    for verify, again, not_compared in ((False, 0, [1]), (True, 1, []), (False, 0, [])):
+        report = ingest_paths(fresh.stores, [str(lab / "video")], quiet=True, verify=verify).counts.fields()
+        told = [part.count for part in report["warnings"] if "only --verify compares" in part.reason]
+        assert (told, report["kept"]) == (not_compared, again)
 
 
 def test_a_move_is_parsed_at_the_sign_before_a_place_that_is_there(tmp_path: Path) -> None:

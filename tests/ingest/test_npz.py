@@ -179,6 +179,28 @@ def test_one_file_of_several_episodes_is_cut_at_its_ends(tmp_path: Path) -> None
     assert first.episode.content_hash != second.episode.content_hash
 
 
+@pytest.mark.parametrize(
+    ("ends", "says"),
+    [
+        ([6, 2, 9], r"does not rise: .*a\.npz: episode_ends is \[6, 2, 9\]; needed is"),
+        ([2.0, 9.0], r"no list of whole numbers: .*a\.npz: episode_ends is float64 \(2,\); needed is"),
+        ([], r"lists no episode"),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_file_whose_ends_are_wrong_fails_as_one_item(
+    ends: list[float], says: str, is_first: bool, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "a.npz", state=np.zeros((9, 2)), action=np.zeros((9, 2)), episode_ends=np.array(ends))
+    other = tmp_path / f"{'b' if is_first else '0'}.npz"
+    np.savez(other, state=np.ones((9, 2)), action=np.zeros((9, 2)))
+    (source,) = open_sources([str(tmp_path)], SourceOptions(rate_hz=5))
+    items = {Path(item.location).name: item for item in source.items}
+    assert source.total == len(items) == 2 and items[other.name].load().episode.num_steps == 9
+    with pytest.raises(SourceError, match=says):
+        items["a.npz"].load()
+
+
 @pytest.mark.parametrize("text", [b'{"fps": 25', b'{"instruction": "\xf3"}', b""])
 def test_a_json_file_that_is_no_json_is_named(tmp_path: Path, text: bytes) -> None:
     np.savez(tmp_path / "a.npz", state=np.zeros((3, 2)), action=np.zeros((3, 2)))

@@ -16,8 +16,8 @@ from tests.ares.review.conftest import CAPTIONER, make_annotation
 from tests.ingest.agibot.conftest import write_episode as write_agibot_episode, write_task
 from tests.ingest.image_folders.conftest import write_images
 from tests.ingest.lerobot.conftest import LeRobotFolders
-from tests.ingest.test_labels import write_episodes
-from tests.ingest.video.test_source import write_video
+from tests.ingest.test_labels import write_episodes, write_labels
+from tests.ingest.video.test_source import write_metadata, write_video
 from tests.ingesting import ingest_paths
 
 # Writes a text into what says it of the second of two episodes.
@@ -182,19 +182,109 @@ def test_a_table_that_comes_later_changes_nothing_that_people_or_models_said(
     assert ws.episodes[first].recorded == {"instruction": "lift", "success": True}
     assert said_of(ws.episodes[second])[:2] == (("pour",), False)
     assert list(ws.episodes.where("caption = 'a lid' AND array_has(tags, 'mine')").ids()) == [second]
-    table.unlink()
-    assert _read_again(ws, folder) == 0, "a table that is gone takes nothing away"
     table.write_text("file,instruction,success\nrun_0.mp4,lift,yes\nrun_1.mp4,,\n")
     assert _read_again(ws, folder) == 1
     assert said_of(ws.episodes[second])[:2] == ((), None), "a cell that is empty now"
+    table.unlink()
+    assert [_read_again(ws, folder) for _ in range(2)] == [1, 0], "the episode that had labels, once"
+    assert said_of(ws.episodes[first])[:2] == (("push the lid",), False), "the word of people stays"
+    assert ws.episodes[first].recorded == {"instruction": "", "success": None}
 
 
-def test_labels_that_cannot_be_read_tonight_take_nothing_away(ws: Workspace, tmp_path: Path) -> None:
+def test_a_row_that_says_otherwise_where_its_video_lies_is_read_again(ws: Workspace, tmp_path: Path) -> None:
     folder = tmp_path / "lab"
-    say = say_in_labels(folder)
-    say("pour")
+    _videos(folder)
+    row: dict[str, object] = {"video": "run_0.mp4", "episode_id": "a", "fps": 10, "start": 0.0, "stop": 0.8}
+    write_metadata(folder, row, {"video": "run_1.mp4", "episode_id": "b"})
     _read_again(ws, folder)
-    (folder / "labels.csv").write_bytes(b"\xff\xfe\x00episode,task\nep_001,")
+    for change in ({"fps": 5}, {"start": 0.2}, {"stop": 0.6}, {"video": "run_1.mp4"}):
+        row |= change
+        write_metadata(folder, row, {"video": "run_1.mp4", "episode_id": "b"})
+        is_without_row = "video" in change  # run_0.mp4 is an episode of its own then
+        assert [_read_again(ws, folder) for _ in range(2)] == [1 + is_without_row, 0], change
+    (episode,) = (episode for episode in ws.episodes if episode.key == "a")
+    assert Path(episode.cameras[0].media.uri).name == "run_1.mp4"
+    assert episode.duration_seconds == pytest.approx(0.4)
+
+
+def test_one_file_of_a_folder_says_nothing_of_its_labels(ws: Workspace, tmp_path: Path) -> None:
+    folder = tmp_path / "lab"
+    say_in_table(folder)("pour")
+    write_episodes(folder / "arrays", 2)
+    (folder / "arrays" / "labels.csv").write_text("episode,task\nep_001,pour\n")
+    _read_again(ws, folder)
+    before = {episode.episode_id: said_of(episode) for episode in ws.episodes}
+    for path in (folder / "run_1.mp4", folder / "arrays" / "ep_001.npz", folder / "arrays"):
+        ingest_paths(ws.stores, [str(path)], quiet=True)
+    assert {episode.episode_id: said_of(episode) for episode in ws.episodes} == before
+
+
+@pytest.mark.parametrize("left", ["episode,task,author\n", "", None])
+def test_labels_that_are_gone_are_gone_from_their_episodes(
+    left: str | None, ws: Workspace, tmp_path: Path
+) -> None:
+    folder, table = tmp_path / "lab", tmp_path / "lab" / "labels.csv"
+    write_episodes(folder, 2)
+    table.write_text("episode,task,author\nep_001,pour,b\n")
+    _read_again(ws, folder)
+    table.touch()
+    assert _read_again(ws, folder) == 0, "touched, with the same content"
+    table.unlink() if left is None else table.write_text(left)
+    assert [_read_again(ws, folder) for _ in range(3)] == [1, 0, 0]
+    assert {said_of(episode)[:2] for episode in ws.episodes} == {((), None)}
+    assert not any("labels" in episode.metadata for episode in ws.episodes)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("labels.csv", b"\xff\xfe\x00episode,task\nep_001,"),
+        ("labels.csv", b"\x9f\x80,\xfe\n\x81,\x82\n"),
+        ("labels.csv", bytes(80)),
+        ("labels.jsonl", b'{"episode": "ep_000", "task": "lift"}\n{"episode": "ep_001", "ta'),
+        ("labels.jsonl", b'{"episode": "ep_0'),
+        ("labels.parquet", b"PAR1\x00"),
+        ("labels.json", b'[{"episode": "ep_0'),
+    ],
+)
+def test_labels_that_cannot_be_read_tonight_take_nothing_away(
+    name: str, damage: bytes, ws: Workspace, tmp_path: Path
+) -> None:
+    folder = tmp_path / "lab"
+    write_episodes(folder, 2)
+    rows = [{"episode": "ep_000", "task": "lift"}, {"episode": "ep_001", "task": "pour"}]
+    table = folder / (name if name != "labels.json" else "labels.csv")
+    write_labels(table, rows)
+    whole = table.read_bytes()
+    _read_again(ws, folder)
+    table.unlink()
+    (folder / name).write_bytes(damage)
+    report = ingest_paths(ws.stores, [str(folder)], quiet=True)
+    assert report.counts.kept == 0
+    assert [part.reason for part in report.counts.fields()["warnings"] if name in part.reason]
+    assert {episode.instruction for episode in ws.episodes} == {"lift", "pour"}
+    (folder / name).unlink()
+    table.write_bytes(whole)
     assert _read_again(ws, folder) == 0
-    say("pour")
-    assert _read_again(ws, folder) == 0
+
+
+def test_tasks_that_cannot_be_read_tonight_take_nothing_away(ws: Workspace, tmp_path: Path) -> None:
+    say_in_task_list(tmp_path / "lab")("pour")
+    _read_again(ws, tmp_path / "lab")
+    tasks = tmp_path / "lab" / "meta" / "tasks.jsonl"
+    whole = tasks.read_text()
+    for text in (whole[:-9], whole):
+        tasks.write_text(text)
+        assert _read_again(ws, tmp_path / "lab") == 0
+
+
+def test_labels_that_were_damaged_at_first_are_read_when_they_are_whole(
+    ws: Workspace, tmp_path: Path
+) -> None:
+    folder = tmp_path / "lab"
+    write_episodes(folder, 2)
+    (folder / "labels.jsonl").write_text('{"episode": "ep_000", "task": "lift"}\n{"episode"')
+    _read_again(ws, folder)
+    (folder / "labels.jsonl").write_text("")
+    assert [_read_again(ws, folder) for _ in range(2)] == [2, 0]
+    assert {episode.instruction for episode in ws.episodes} == {""}
