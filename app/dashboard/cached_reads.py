@@ -526,6 +526,12 @@ def read_measured() -> dict[str, list[MeasuredShare]]:
     return limited(lambda: read_measured_shares(workspace().stores))
 
 
+def draw_measurement(dataset: str, question: str, person: str) -> str:
+    """Draw what a measurement asks, unless that was done; returns the name of its queue. Raises as `review.measure`."""
+    reviews = workspace().review
+    return limited(lambda: reviews.measure(dataset, question, person=person).drawing.queue.name)
+
+
 def read_instruction_audits() -> list[InstructionAudit]:
     """Return the last audit of each dataset: read once after an audit, and after a change of the episodes."""
     return _newest_audits(_audit_stamp())

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ares.curation import SOURCE_ORDER
-from ares.registry import suggest_column
 from ares.search import Hit, Query
 from ares_app.dashboard import cached_reads
 from ares_app.dashboard.column_words import column_rank
 from ares_app.dashboard.user_limits import search_image
-from ares_app.dashboard.view_state import PAGE_SIZE, AddressError, ColumnFilter, ViewState, view_filter_sql
+from ares_app.dashboard.view_state import PAGE_SIZE, ColumnFilter, ViewState, check_column, view_filter_sql
 
 # How far an episode may have moved in its list since the list was drawn, by exclusions and new episodes.
 _MOST_MOVED = 48
@@ -204,10 +203,8 @@ def check_view(view: ViewState, columns: Mapping[str, str]) -> None:
     """
     view_filter_sql(view, columns)
     _order_by(view)
-    if unknown := set(view.columns) - set(columns):
-        reason = f"no column {min(unknown)[:100]!r} to show"
-        hint = suggest_column(min(unknown), columns)
-        raise AddressError("columns", reason, f"{hint}there are: {', '.join(sorted(columns))}")
+    for name in view.columns:
+        check_column("columns", name, columns, " to show")
     stores = cached_reads.workspace().stores
     search_image(view.image)
     if view.by:
@@ -241,9 +238,5 @@ def _unknown_text(column: str, value: str) -> str:
 def _order_by(view: ViewState) -> str:
     if not view.sort:
         return SOURCE_ORDER
-    columns = list_sort_columns(cached_reads.filter_columns())
-    if view.sort not in columns:
-        reason = f"no column {view.sort[:100]!r} to sort by"
-        hint = f"{suggest_column(view.sort, columns)}there are: {', '.join(sorted(columns))}"
-        raise AddressError("sort", reason, hint)
+    check_column("sort", view.sort, list_sort_columns(cached_reads.filter_columns()), " to sort by")
     return f"{view.sort} {'DESC' if view.descending else 'ASC'}"

@@ -11,7 +11,6 @@ import streamlit as st
 from ares.console import count_of
 from ares.episode import Json
 from ares.imports import install_command
-from ares.registry import suggest_column
 from ares.search import list_embedding_spaces
 from ares.store import TAGS, parse_polygon
 from ares_app.dashboard import cached_reads, navigation
@@ -33,10 +32,10 @@ from ares_app.dashboard.map_points import (
 from ares_app.dashboard.results import check_view
 from ares_app.dashboard.selection_bar import draw_selection_bar, read_ticked_ids
 from ares_app.dashboard.view_state import (
-    AddressError,
     ColumnFilter,
     ViewState,
     browse_address,
+    check_column,
     view_filter_sql,
     view_to_params,
 )
@@ -95,9 +94,7 @@ def _draw_headline(view: ViewState, columns: Mapping[str, str]) -> str:
     coloured = [name for name, kind in columns.items() if kind in _COLOURED_KINDS and name != "episode_id"]
     options = [*first, *sorted(set(coloured) - {*first, *AXES}, key=column_rank)]
     named = read_parameter("colour") or first[0]
-    if named not in options:
-        hint = f"{suggest_column(named, options)}there are: {', '.join(options)}"
-        raise AddressError("colour", f"no column {named!r} to colour by", hint)
+    check_column("colour", named, options, " to colour by")
     show_value(_COLOUR, named)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"**{count_of(total, 'episode', comma=True)} on the map**", width="content")

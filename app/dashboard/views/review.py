@@ -132,9 +132,7 @@ def _draw_measured(person: str) -> None:
 
 def _start_measurement(dataset: str, question: str, person: str) -> None:
     """Draw what is to be asked, unless that was done, and show the first question."""
-    reviews = cached_reads.workspace().review
-    measurement = cached_reads.limited(partial(reviews.measure, dataset, question, person=person))
-    write_parameter("queue", cached_reads.limited(lambda: measurement.drawing).queue.name)
+    write_parameter("queue", cached_reads.draw_measurement(dataset, question, person))
 
 
 def _draw_new_queue(person: str, number: int) -> None:
@@ -439,9 +437,7 @@ def _draw_answers(queue: ReviewQueue, person: str) -> None:
         for row in shown
     ]
     names = [f"{row.answer.question} {row.answer.subject_id}" for row in shown]
-    draw_table(
-        rows, "review.list", "Change", lambda row: st.session_state.update({_CHANGED: names[row]})
-    )  # fmt: skip
+    draw_table(rows, "review.list", "Change", lambda row: st.session_state.update({_CHANGED: names[row]}))
     if (named := st.session_state.get(_CHANGED)) in names:
         _draw_changes(queue, shown[names.index(named)], person)
 
