@@ -34,7 +34,7 @@ from ares_app.dashboard.column_words import (
 from ares_app.dashboard.components import draw_table, sent_value
 from ares_app.dashboard.dataset_signals import draw_dataset_signals
 from ares_app.dashboard.error_boxes import show_error
-from ares_app.dashboard.failed_work import draw_failed_work, draw_retry_jobs
+from ares_app.dashboard.failed_work import draw_failed_work
 from ares_app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
 from ares_app.dashboard.markdown_text import escape_markdown
 from ares_app.dashboard.results import check_view
@@ -537,7 +537,6 @@ def _draw_coverage(view: ViewState, coverage: Sequence[DatasetCoverage]) -> None
 def _draw_failures() -> None:
     """Draw the failures by reason; a selected row shows the episodes behind it."""
     failures = cached_reads.read_status()["failures"]
-    draw_retry_jobs()
     if not failures:
         return
     st.subheader("Work that failed")
