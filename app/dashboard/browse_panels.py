@@ -15,7 +15,6 @@ from ares.search import Facet
 from ares.store import TAGS
 from ares_app.dashboard import cached_reads, navigation
 from ares_app.dashboard.address import change_view
-from ares_app.dashboard.cached_reads import SearchThresholdIds
 from ares_app.dashboard.column_words import (
     MACHINE_GROUP,
     column_choice,
@@ -76,12 +75,12 @@ def read_usual_facets(view: ViewState) -> list[Facet]:
 
 
 def _read_facets(view: ViewState, columns: Sequence[str]) -> list[Facet]:
-    cut = SearchThresholdIds(**view.query, min_score=search_threshold(view)) if view.is_search else None
+    search = (view.query, search_threshold(view)) if view.is_search else ()
     others = tuple(name for name in columns if name not in view.filters)
-    facets = cached_reads.read_facets(read_shown_filter(view), others, cut) if others else []
+    facets = cached_reads.read_facets(read_shown_filter(view), others, *search) if others else []
     for column in view.filters.keys() & set(columns):
         # Counts beside a column's values ignore its filter: they are what a click would add.
-        facets += cached_reads.read_facets(read_shown_filter(view, leave_out=column), column, cut)
+        facets += cached_reads.read_facets(read_shown_filter(view, leave_out=column), column, *search)
     return sorted(facets, key=lambda facet: columns.index(facet.column))
 
 
@@ -171,7 +170,7 @@ def _to_number(end: Any) -> float:
 
 def _draw_score(view: ViewState) -> None:
     """Draw the scores of a search over all episodes, and the least one that is shown."""
-    histogram = cached_reads.read_search_scores(**view.query).histogram(read_shown_filter(view))
+    histogram = cached_reads.read_search_scores(view.query).histogram(read_shown_filter(view))
     bars = "".join(_BARS[round(7 * int(count) / max(1, *histogram))] for count in histogram)
     st.caption(f"`{bars}` from 0 to 1: how like the search an episode is")
 

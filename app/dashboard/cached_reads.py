@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 from contextlib import nullcontext, suppress
 from functools import partial, wraps
 from threading import BoundedSemaphore, Lock, Thread, local
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import streamlit as st
 
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from ares_app.dashboard.map_points import MapColours, MapPoints, View
 
 
+# Parts of a search by their names in `ares.search.Query`, see `ViewState.query`.
+SearchQuery = Mapping[str, str]
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -138,29 +140,6 @@ _SCORES_AGE_SECONDS = 300
 _current: list[tuple[Workspace, UserLimits]] = []
 
 
-class SearchThresholdIds(NamedTuple):
-    """The episodes that a search selects.
-
-    Attributes:
-        text: As those of `ares.search.Query`, like the next three.
-        like: Id of an episode.
-        image: Name of an image.
-        by: Rankers.
-        min_score: Least score of an episode.
-    """
-
-    text: str
-    like: str
-    image: str
-    by: str
-    min_score: float
-
-    @property
-    def query(self) -> dict[str, str]:
-        """The arguments of `read_search_scores`."""
-        return {"text": self.text, "like": self.like, "image": self.image, "by": self.by}
-
-
 def use_workspace(opened: Workspace, limits: UserLimits | None = None) -> None:
     """Show this workspace in every page of the process, within these limits."""
     if _current:
@@ -194,14 +173,10 @@ def limited(query: Callable[[], T], where: str = "") -> T:
     return run_with_time_limit(query, page_limits().query_seconds, where)
 
 
-# What makes each cached read forget.
-_forgetters: list[Callable[[], object]] = []
-
-
 def clear_caches() -> None:
     """Drop every cached read, so that the next page shows the current state."""
-    for forget in _forgetters:
-        forget()
+    st.cache_data.clear()
+    st.cache_resource.clear()
     forget_slow_filters()
 
 
@@ -223,10 +198,8 @@ def _keep_answers(
     cache: Any = st.cache_resource if is_shared else st.cache_data
 
     def decorate(read: Callable[P, T]) -> Callable[P, T]:
-        kept = cache(read, max_entries=entries, ttl=seconds, show_spinner=False)
-        _forgetters.append(kept.clear)
-        answer: Callable[P, T] = kept
-        return answer
+        kept: Callable[P, T] = cache(read, max_entries=entries, ttl=seconds, show_spinner=False)
+        return kept
 
     return decorate
 
@@ -304,19 +277,20 @@ def list_facet_columns() -> list[str]:
 
 @_keep_by_version(64)
 def read_facets(
-    where: str, only: str | tuple[str, ...] = "", cut: SearchThresholdIds | None = None
+    where: str, only: str | tuple[str, ...] = "", query: SearchQuery | None = None, cut: float = 0.0
 ) -> list[Facet]:
     """Return counts and histograms of the episodes that match a filter.
 
     Args:
         where: SQL filter.
         only: One column, or some; "" for every column that has a facet.
-        cut: Only episodes that a search scores so high; None for all.
+        query: Only episodes of this search; None for all.
+        cut: Least score of these.
     """
     from ares.search import compute_facets
 
     columns = ([only] if isinstance(only, str) else only) if only else list_facet_columns()
-    rows = read_search_scores(**cut.query).rows(cut.min_score) if cut else None
+    rows = read_search_scores(query).rows(cut) if query else None
     return limited(lambda: compute_facets(workspace().stores, where, columns, rows), where)
 
 
@@ -346,14 +320,15 @@ def preload_in_this_thread() -> None:
     _thread.is_preloading = True
 
 
-def warm_up(*, text: str = "", like: str = "", image: str = "", by: str = "") -> None:
+def warm_up(query: SearchQuery) -> None:
     """Load the model that a search needs, once per server and outside the time limit; the page says that it waits.
 
     A model that cannot be loaded is no error here: the search says why.
     """
+    by, image, stores = query.get("by", ""), query.get("image", ""), workspace().stores
     is_by_model = not by or any(name in by for name in _MODEL_RANKERS)
-    stores = workspace().stores
-    spaces = limited(lambda: list_embedding_spaces(stores)) if is_by_model and (text or like or image) else {}
+    is_search = bool(query.get("text") or query.get("like") or image)
+    spaces = limited(lambda: list_embedding_spaces(stores)) if is_by_model and is_search else {}
     for space in list(spaces.values())[-1:]:
         # The texts of a space may have another, smaller encoder.
         load = partial(load_encoder, space) if image else partial(prepare_text_search, stores, space)
@@ -374,12 +349,12 @@ def _load_once(use: str, model: str, load: Callable[[], object]) -> None:
             _loaded.add(use)
 
 
-def read_search_scores(*, text: str = "", like: str = "", image: str = "", by: str = "") -> EpisodeScores:
+def read_search_scores(query: SearchQuery) -> EpisodeScores:
     """Return the score of every episode for a text, an image or an episode."""
-    warm_up(text=text, like=like, image=image, by=by)
+    warm_up(query)
     tables = workspace().stores.tables
     version = limited(lambda: (tables.episodes.version(), tables.segments.version()))
-    return _scores_of_version(text, like, image, by, version)
+    return _scores_of_version(query, version)
 
 
 @_keep_answers(8, is_shared=True)
@@ -389,40 +364,31 @@ def review_queue(name: str) -> ReviewQueue:
 
 
 @_keep_answers(8, seconds=_SCORES_AGE_SECONDS, is_shared=True)
-def _scores_of_version(text: str, like: str, image: str, by: str, version: tuple[int, int]) -> EpisodeScores:
+def _scores_of_version(query: SearchQuery, version: tuple[int, int]) -> EpisodeScores:
     from ares.search import EncodedQuery, score_episodes
 
-    stores, query = workspace().stores, _search_query(text, like, image, by)
-    return limited(lambda: score_episodes(stores, EncodedQuery(stores, query)))
+    stores = workspace().stores
+    return limited(lambda: score_episodes(stores, EncodedQuery(stores, _search_query(query))))
 
 
-def find_best_moments(
-    ids: Sequence[str],
-    scores: Sequence[float],
-    *,
-    text: str = "",
-    like: str = "",
-    image: str = "",
-    by: str = "",
-) -> list[Hit]:
+def find_best_moments(query: SearchQuery, ids: Sequence[str], scores: Sequence[float]) -> list[Hit]:
     """Return the best moment of each of some episodes, for a text, an image or an episode."""
-    warm_up(text=text, like=like, image=image, by=by)
-    return _described_hits(ids, scores, text, like, image, by)
+    warm_up(query)
+    return _described_hits(query, ids, scores)
 
 
 @_keep_answers(64, seconds=_MAX_AGE_SECONDS)
-def _described_hits(
-    ids: Sequence[str], scores: Sequence[float], text: str, like: str, image: str, by: str
-) -> list[Hit]:
+def _described_hits(query: SearchQuery, ids: Sequence[str], scores: Sequence[float]) -> list[Hit]:
     from ares.search import EncodedQuery, find_best_moments_of
 
-    stores, query = workspace().stores, _search_query(text, like, image, by)
-    return limited(lambda: find_best_moments_of(stores, EncodedQuery(stores, query), ids, scores))
+    stores = workspace().stores
+    encoded = partial(EncodedQuery, stores, _search_query(query))
+    return limited(lambda: find_best_moments_of(stores, encoded(), ids, scores))
 
 
 def find_similar_episodes(episode_id: str, by: str, limit: int) -> list[Hit]:
     """Return the episodes most like one, by fused ranks."""
-    warm_up(like=episode_id, by=by)
+    warm_up({"like": episode_id, "by": by})
     return _similar_hits(episode_id, by, limit)
 
 
@@ -434,8 +400,9 @@ def _similar_hits(episode_id: str, by: str, limit: int) -> list[Hit]:
     return limited(lambda: search(workspace().stores, query))
 
 
-def _search_query(text: str, like: str, image: str, by: str) -> Query:
-    return Query(text=text, like=like, image=search_image(image), by=by)
+def _search_query(query: SearchQuery) -> Query:
+    parts: dict[str, Any] = {**query, "image": search_image(query.get("image", ""))}
+    return Query(**parts)
 
 
 @_keep_by_version(256)
@@ -526,20 +493,16 @@ def read_measured() -> dict[str, list[MeasuredShare]]:
     return limited(lambda: read_measured_shares(workspace().stores))
 
 
+def draw_measurement(dataset: str, question: str, person: str) -> str:
+    """Draw what a measurement asks, unless that was done; returns the name of its queue. Raises as `review.measure`."""
+    reviews = workspace().review
+    return limited(lambda: reviews.measure(dataset, question, person=person).drawing.queue.name)
+
+
+@_keep_by_version(1, seconds=_MAX_AGE_SECONDS, is_shared=True)
 def read_instruction_audits() -> list[InstructionAudit]:
-    """Return the last audit of each dataset: read once after an audit, and after a change of the episodes."""
-    return _newest_audits(_audit_stamp())
-
-
-@_keep_by_version(2, is_shared=True)
-def _newest_audits(stamp: str) -> list[InstructionAudit]:
+    """Return the last audit of each dataset."""
     return limited(workspace().review.audits)
-
-
-def _audit_stamp() -> str:
-    from ares.review import read_audit_stamp
-
-    return limited(lambda: read_audit_stamp(workspace().stores))
 
 
 def list_sets() -> list[CurationSet]:

@@ -62,7 +62,7 @@ def sent_value(key: str, name: str) -> Any:
     return getattr(st.session_state.get(key), name, None)
 
 
-def _when_sent(key: str, name: str, react: Callable[[Any], object]) -> Callable[[], None]:
+def when_sent(key: str, name: str, react: Callable[[Any], object]) -> Callable[[], None]:
     """A reaction to a click on a component, called with what the component has sent by a name."""
 
     def handle() -> None:
@@ -140,7 +140,7 @@ def draw_grid(
         "number": 0 if ticked is None else _newest_click(key),
     }
     load_component("grid")(
-        data=data, key=key, on_opened_change=_when_sent(key, "opened", open_card),
+        data=data, key=key, on_opened_change=when_sent(key, "opened", open_card),
         on_ticked_change=_when_clicked(key, "ticked", tick),
     )  # fmt: skip
 
@@ -176,12 +176,12 @@ def draw_table(
             type="tertiary",
             pinned=True,
             key=clicked,
-            on_click=_when_sent(clicked, "row", on_action),
+            on_click=when_sent(clicked, "row", on_action),
         )
         columns, configs = {action: [action] * len(rows), **columns}, {**configs, action: button}
         selecting = {
             "selection_mode": "single-row",
-            "on_select": _when_sent(key, "selection", lambda ticked: list(map(on_action, ticked["rows"]))),
+            "on_select": when_sent(key, "selection", lambda ticked: list(map(on_action, ticked["rows"]))),
         }
     table = pa.table({label: _as_column(values) for label, values in columns.items()})
     with st.container(key=f"{key}.table"):
@@ -204,34 +204,12 @@ def _as_column(values: Sequence[Any]) -> list[Any]:
     return ["" if value is None else format_value_for_people(value) for value in texts]
 
 
-def draw_map(
-    data: dict[str, Json],
-    key: str,
-    on_view: Callable[[Any], None],
-    on_region: Callable[[Any], None],
-    on_opened: Callable[[str], None],
-) -> None:
-    """Draw the map of the episodes.
-
-    Args:
-        data: What `ares_app.dashboard.views.map` reads; see `components/map/index.js`.
-        key: Streamlit key of the component: one for every part, so that the browser moves it and asks for points.
-        on_view: Called with the four sides of the part that is shown.
-        on_region: Called with the corners of a lasso.
-        on_opened: Called with the id of an episode that is clicked.
-    """
-    load_component("map")(
-        data=data, key=key, on_view_change=_when_sent(key, "view", on_view),
-        on_region_change=_when_sent(key, "region", on_region), on_opened_change=_when_sent(key, "opened", on_opened),
-    )  # fmt: skip
-
-
 def draw_player(
     data: dict[str, Json],
     judge: Mapping[str, Json] | None,
     key: str,
-    on_frame_search: Callable[[str], None] | None = None,
-    on_acts: Callable[[list[Mapping[str, Any]]], None] | None = None,
+    on_frame_search: Callable[[str], object] = lambda frame: None,
+    on_acts: Callable[[list[Mapping[str, Any]]], object] = lambda acts: None,
 ) -> None:
     """Draw the player, and beside it what people say of the episode.
 
@@ -244,40 +222,6 @@ def draw_player(
     """
     shown = {**data, "judge": None if judge is None else {**judge, "number": _newest_click(key)}}
     load_component("player")(
-        data=shown, key=key, on_frame_change=_when_sent(key, "frame", on_frame_search or _ignore_click),
-        on_acts_change=_when_clicked(key, "acts", on_acts or _ignore_click),
+        data=shown, key=key, on_frame_change=when_sent(key, "frame", on_frame_search),
+        on_acts_change=_when_clicked(key, "acts", on_acts),
     )  # fmt: skip
-
-
-def _ignore_click(sent: object) -> None:
-    """No reaction to a click."""
-
-
-def draw_tab_state(data: dict[str, Json], key: str, on_restored: Callable[[list[str], Any], None]) -> None:
-    """Draw nothing; let the tab keep the ticks and the scroll over a reload.
-
-    Args:
-        data: The workspace, the ticks, and whether this session knows of none yet.
-        key: Streamlit key of the component.
-        on_restored: Called with the ids that were ticked, and the view of which all was selected or None.
-    """
-
-    def restore(stored: Mapping[str, Any]) -> None:
-        on_restored([str(id) for id in stored["ticked"]], stored["all"])
-
-    load_component("tab_state")(data=data, key=key, on_restored_change=_when_sent(key, "restored", restore))
-
-
-def draw_review(
-    data: dict[str, Json], key: str, on_answer: Callable[[Sequence[Mapping[str, Any]]], None]
-) -> None:
-    """Draw an item of a review queue.
-
-    Args:
-        data: What `ares_app.dashboard.views.review` says of it.
-        key: Streamlit key of the component, the same for every item.
-        on_answer: Called with the answers of the user, before the page is drawn again.
-    """
-
-    handle = _when_sent(key, "said", lambda click: on_answer([click]))
-    load_component("review")(data=data, key=key, on_said_change=handle)

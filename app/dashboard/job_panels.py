@@ -55,7 +55,7 @@ def draw_command(words: Sequence[str]) -> None:
 def draw_jobs(
     read: Callable[[], list[Job]],
     *,
-    summarise: Callable[[Job], str | AresError] = lambda job: "",
+    summarise: Callable[[Job], str] = lambda job: "",
     draw_more: Callable[[Job], None] = lambda job: None,
     nothing: str = "",
     most: int = _MOST_JOBS,
@@ -64,7 +64,7 @@ def draw_jobs(
 
     Args:
         read: Reads the jobs, the newest first.
-        summarise: One sentence on one that has finished, or why it did nothing; called where it printed a document.
+        summarise: One sentence on one that has finished; called where it printed a document.
         draw_more: Draws more of one that has finished.
         nothing: What is said where there are none.
         most: Number of jobs to draw.
@@ -88,7 +88,7 @@ def draw_jobs(
     draw()
 
 
-def _draw_job(job: Job, summarise: Callable[[Job], str | AresError]) -> None:
+def _draw_job(job: Job, summarise: Callable[[Job], str]) -> None:
     """Draw the state of a job, what it found, and what stops it or starts it again."""
     with st.container(border=True, key=f"jobs.{job.started}.{job.name}"):
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -102,9 +102,7 @@ def _draw_job(job: Job, summarise: Callable[[Job], str | AresError]) -> None:
         if job.reason:
             show_error(AresError(job.reason, job.detail))
         summary = summarise(job) if job.document else ""
-        if isinstance(summary, AresError):
-            show_error(summary)
-        elif job.report and summary:
+        if job.report and summary:
             (st.warning if job.report["status"] else st.success)(escape_markdown(summary))
         _draw_outcome(job)
 

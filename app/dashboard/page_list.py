@@ -29,7 +29,7 @@ PAGES = {
     "quality": PageEntry("Quality", ":material/monitoring:", (*VIEW_PARAMETERS, "group", "number")),
     "episode": PageEntry("Episode", "", (*VIEW_PARAMETERS, "episode", "at", "t")),
     "compare": PageEntry("Compare", "", ("a", "b", "group", "maker_a", "maker_b", "t")),
-    "review": PageEntry("Review", ":material/rate_review:", ("queue", "person", "tab")),
+    "review": PageEntry("Review", ":material/rate_review:", ("queue", "person")),
     "sets": PageEntry("Sets", ":material/inventory_2:", ("set",)),
-    "jobs": PageEntry("Jobs", ":material/conveyor_belt:", ("job", "names")),
+    "jobs": PageEntry("Jobs", ":material/conveyor_belt:", ("job", "names", "failed")),
 }

@@ -113,7 +113,7 @@ def _load_search(ids: Sequence[str]) -> None:
     from ares_app.dashboard.results import read_page
     from ares_app.dashboard.view_state import ViewState
 
-    cached_reads.warm_up(text="any")
+    cached_reads.warm_up({"text": "any"})
     for episode in cached_reads.read_episodes(ids[:1]):
         if episode.instruction.strip():
             read_page(ViewState(text=episode.instruction))

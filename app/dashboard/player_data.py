@@ -169,14 +169,14 @@ def make_signal_plots(trajectory: Trajectory) -> list[Json]:
     plots = []
     if state and state.names:
         title = "State and action" if pairs else "State"
-        plots.append(_plot_data(title, trajectory.timestamps, state, action, pairs))
+        plots.append(make_plot(title, trajectory.timestamps, state, action, pairs))
     if action and action.names and len(pairs) < len(action.names):
         rest = [number for number in range(len(action.names)) if number not in pairs.values()]
         unpaired = Signal(values=action.values[:, rest], names=tuple(action.names[number] for number in rest))
-        plots.append(_plot_data("Action", trajectory.timestamps, unpaired))
+        plots.append(make_plot("Action", trajectory.timestamps, unpaired))
     if trajectory.reward is not None and len(set(trajectory.reward.tolist())) > 1:
         reward = Signal(values=trajectory.reward[:, None], names=("reward",))
-        plots.append(_plot_data("Reward", trajectory.timestamps, reward))
+        plots.append(make_plot("Reward", trajectory.timestamps, reward))
     return list[Json](plots)
 
 
@@ -270,13 +270,14 @@ def _block_edges(steps: int, most: int) -> list[int]:
     return [int(edge) for edge in np.linspace(0, steps, most // 2 + 1)]
 
 
-def _plot_data(
+def make_plot(
     title: str,
     times: NDArray[np.float64],
     signal: Signal,
     action: Signal | None = None,
     pairs: Mapping[int, int] = MappingProxyType({}),
 ) -> dict[str, Json]:
+    """One object of `make_signal_plots`; of the action the dimensions that `pairs` has by those of the signal."""
     values, means, drawn = thin_values(signal.values), block_means(signal.values), thin_times(times)
     commanded = thin_values(action.values) if action else values
     commanded_means = block_means(action.values) if action else means

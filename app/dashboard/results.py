@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ares.curation import SOURCE_ORDER
-from ares.registry import suggest_column
 from ares.search import Hit, Query
 from ares_app.dashboard import cached_reads
 from ares_app.dashboard.column_words import column_rank
 from ares_app.dashboard.user_limits import search_image
-from ares_app.dashboard.view_state import PAGE_SIZE, AddressError, ColumnFilter, ViewState, view_filter_sql
+from ares_app.dashboard.view_state import PAGE_SIZE, ColumnFilter, ViewState, check_column, view_filter_sql
 
 # How far an episode may have moved in its list since the list was drawn, by exclusions and new episodes.
 _MOST_MOVED = 48
@@ -69,41 +68,29 @@ def read_page(view: ViewState) -> ResultPage:
         RequestError: A filter cannot be parsed, or the column to sort by does not exist.
         QueryTimeout: A query took longer than the limit.
     """
-    where = read_shown_filter(view)
-    matching = cached_reads.count_episodes(where)
-    total = cached_reads.count_episodes("")
+    where, shown = read_shown_filter(view), _count_shown(view)
+    first, hits, cut = PAGE_SIZE * (min(view.page, max(1, -(-shown // PAGE_SIZE))) - 1), list[Hit](), 0.0
     if view.is_search:
-        return _read_ranked(view, where, matching, total)
-    first = _first_of_page(view, matching)
-    ids = cached_reads.read_ids(where, _order_by(view), first, PAGE_SIZE)
-    return ResultPage(ids=ids, hits={}, first=first, shown=matching, matching=matching, total=total)
-
-
-def search_threshold(view: ViewState) -> float:
-    """Return the least score of the episodes that a search selects: that of the view, or where relevance ends."""
-    return cached_reads.read_search_scores(**view.query).cut if view.cut is None else view.cut
-
-
-def _read_ranked(view: ViewState, where: str, matching: int, total: int) -> ResultPage:
-    scores, cut = cached_reads.read_search_scores(**view.query), search_threshold(view)
-    shown = _count_shown(view)
-    first = _first_of_page(view, shown)
-    ranked, values = cached_reads.limited(lambda: scores.ranked_ids(cut, where, first, PAGE_SIZE), where)
-    ids = list(ranked)
-    hits = cached_reads.find_best_moments(ids, values.tolist(), **view.query)
+        scores, cut = cached_reads.read_search_scores(view.query), search_threshold(view)
+        ranked, values = cached_reads.limited(lambda: scores.ranked_ids(cut, where, first, PAGE_SIZE), where)
+        ids = list(ranked)
+        hits = cached_reads.find_best_moments(view.query, ids, values.tolist())
+    else:
+        ids = cached_reads.read_ids(where, _order_by(view), first, PAGE_SIZE)
     return ResultPage(
         ids=ids,
         hits={hit.episode_id: hit for hit in hits},
         first=first,
         shown=shown,
-        matching=matching,
-        total=total,
+        matching=cached_reads.count_episodes(where),
+        total=cached_reads.count_episodes(""),
         cut=cut,
     )
 
 
-def _first_of_page(view: ViewState, shown: int) -> int:
-    return PAGE_SIZE * (min(view.page, max(1, -(-shown // PAGE_SIZE))) - 1)
+def search_threshold(view: ViewState) -> float:
+    """Return the least score of the episodes that a search selects: that of the view, or where relevance ends."""
+    return cached_reads.read_search_scores(view.query).cut if view.cut is None else view.cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +145,7 @@ def _count_shown(view: ViewState) -> int:
     where = read_shown_filter(view)
     if not view.is_search:
         return cached_reads.count_episodes(where)
-    scores, cut = cached_reads.read_search_scores(**view.query), search_threshold(view)
+    scores, cut = cached_reads.read_search_scores(view.query), search_threshold(view)
     return cached_reads.limited(lambda: scores.count(cut, where), where)
 
 
@@ -166,7 +153,7 @@ def find_best_second(view: ViewState, episode_id: str) -> float | None:
     """Return the second of an episode that a search matches best; None without a search."""
     if not view.is_search:
         return None
-    hits = cached_reads.find_best_moments([episode_id], [1.0], **view.query)
+    hits = cached_reads.find_best_moments(view.query, [episode_id], [1.0])
     return hits[0].seconds if hits else None
 
 
@@ -175,7 +162,7 @@ def _read_part(view: ViewState, first: int, count: int) -> list[str]:
     where = read_shown_filter(view)
     if not view.is_search:
         return cached_reads.read_ids(where, _order_by(view), first, count)
-    scores = cached_reads.read_search_scores(**view.query)
+    scores = cached_reads.read_search_scores(view.query)
     ranked, _ = cached_reads.limited(
         lambda: scores.ranked_ids(search_threshold(view), where, first, count), where
     )
@@ -204,10 +191,8 @@ def check_view(view: ViewState, columns: Mapping[str, str]) -> None:
     """
     view_filter_sql(view, columns)
     _order_by(view)
-    if unknown := set(view.columns) - set(columns):
-        reason = f"no column {min(unknown)[:100]!r} to show"
-        hint = suggest_column(min(unknown), columns)
-        raise AddressError("columns", reason, f"{hint}there are: {', '.join(sorted(columns))}")
+    for name in view.columns:
+        check_column("columns", name, columns, " to show")
     stores = cached_reads.workspace().stores
     search_image(view.image)
     if view.by:
@@ -241,9 +226,5 @@ def _unknown_text(column: str, value: str) -> str:
 def _order_by(view: ViewState) -> str:
     if not view.sort:
         return SOURCE_ORDER
-    columns = list_sort_columns(cached_reads.filter_columns())
-    if view.sort not in columns:
-        reason = f"no column {view.sort[:100]!r} to sort by"
-        hint = f"{suggest_column(view.sort, columns)}there are: {', '.join(sorted(columns))}"
-        raise AddressError("sort", reason, hint)
+    check_column("sort", view.sort, list_sort_columns(cached_reads.filter_columns()), " to sort by")
     return f"{view.sort} {'DESC' if view.descending else 'ASC'}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
 
@@ -16,8 +17,7 @@ from ares.settings import acting_as, user_name
 from ares.store import TAGS, ids_filter
 from ares_app.dashboard import cached_reads, navigation
 from ares_app.dashboard.address import settle_address
-from ares_app.dashboard.cached_reads import SearchThresholdIds
-from ares_app.dashboard.components import draw_tab_state
+from ares_app.dashboard.components import load_component, when_sent
 from ares_app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
 from ares_app.dashboard.markdown_text import escape_markdown
 from ares_app.dashboard.results import read_shown_filter, search_threshold
@@ -56,18 +56,12 @@ def make_set_create_command(
     workspace: str, name: str, view: ViewState, min_precision: float | None = None
 ) -> str:
     """Return the command line that creates the same set."""
-    where = read_shown_filter(view)
-    options = [
-        ("--where", where),
-        ("--search", view.text),
-        ("--like", view.like),
-        ("--image", search_image(view.image)),
-        ("--by", view.by),
-        ("--min-score", f"{search_threshold(view):.4g}" if view.is_search else ""),
-        ("--min-precision", f"{min_precision:g}" if min_precision else ""),
-        ("--workspace", workspace),
-    ]
-    parts = [part for option, value in options if value for part in (option, value)]
+    selected = asdict(select_episodes_of_view(view))
+    if view.is_search:
+        selected["min_score"] = f"{selected['min_score']:.4g}"
+    options = {**selected, "min_precision": min_precision, "workspace": workspace}
+    given = {f"--{name.replace('_', '-')}": str(value) for name, value in options.items() if value}
+    parts = [part for option in given.items() for part in option]
     return shlex.join(["ares", "set", "create", name, *parts])
 
 
@@ -148,13 +142,15 @@ def keep_ticks() -> None:
         "all": st.session_state.get(_ALL),
     }
     with st.container(key="tab_state"):
-        draw_tab_state(data, "tab_state.kept", _restore_ticks)
+        restore = when_sent("tab_state.kept", "restored", _restore_ticks)
+        load_component("tab_state")(data=data, key="tab_state.kept", on_restored_change=restore)
 
 
-def _restore_ticks(ids: list[str], everything: dict[str, list[str]] | None) -> None:
-    kept = {id for id in ids[:_MAX_TICKS] if _EPISODE_ID.fullmatch(id)}
+def _restore_ticks(stored: Mapping[str, Any]) -> None:
+    """Tick again what the tab has kept: ids, and the view of which all was selected or None."""
+    kept = {id for id in map(str, stored["ticked"][:_MAX_TICKS]) if _EPISODE_ID.fullmatch(id)}
     st.session_state[_TICKED] = read_ticked_ids() | kept
-    st.session_state[_ALL], st.session_state[_IS_KNOWN] = everything, True
+    st.session_state[_ALL], st.session_state[_IS_KNOWN] = stored["all"], True
 
 
 def draw_selection_bar(view: ViewState, shown: int) -> None:
@@ -289,13 +285,9 @@ def _tag_counts(view: ViewState, is_all: bool) -> dict[str, int]:
     """Number of selected episodes with each tag of the workspace, the most frequent first."""
     if TAGS not in cached_reads.filter_columns():
         return {}
-    where = read_shown_filter(view)
-    cut = (
-        SearchThresholdIds(**view.query, min_score=search_threshold(view))
-        if is_all and view.is_search
-        else None
-    )
-    (facet,) = cached_reads.read_facets(where if is_all else ids_filter(read_ticked_ids()), TAGS, cut)
+    where = read_shown_filter(view) if is_all else ids_filter(read_ticked_ids())
+    search = (view.query, search_threshold(view)) if is_all and view.is_search else ()
+    (facet,) = cached_reads.read_facets(where, TAGS, *search)
     (everywhere,) = cached_reads.read_facets("", TAGS)
     counts = {str(tag): 0 for tag, _ in everywhere.counts} | {str(tag): count for tag, count in facet.counts}
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MAX_TAGS])

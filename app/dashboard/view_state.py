@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlencode
 
@@ -207,16 +207,18 @@ def view_filter_sql(view: ViewState, columns: Mapping[str, str], leave_out: str 
             raise AddressError("region", "a region of the map cannot be read", fault)
         parts.append(f"in_polygon(map_x, map_y, {quote_literal(view.region)})")
     for column, column_filter in view.filters.items():
-        if column not in columns:
-            raise AddressError(
-                f"{FILTER_PREFIX}{column}",
-                f"no column {column!r}",
-                f"{suggest_column(column, columns)}there are: {', '.join(sorted(columns))}",
-            )
+        check_column(f"{FILTER_PREFIX}{column}", column, columns)
         _check_filter(column_filter, columns[column])
         if column != leave_out:
             parts.append(_filter_condition(column_filter, columns[column]))
     return " AND ".join(parts)
+
+
+def check_column(parameter: str, name: str, known: Collection[str], use: str = "") -> None:
+    """Raise AddressError where the parameter names a column that is not known; `use` ends the sentence."""
+    if name not in known:
+        hint = f"{suggest_column(name, known)}there are: {', '.join(sorted(known))}"
+        raise AddressError(parameter, f"no column {name[:100]!r}{use}", hint)
 
 
 def describe_filter(column_filter: ColumnFilter, producers: Mapping[str, Producer] | None = None) -> str:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         find_job_path as find_job_path,
         last_lines_of as last_lines_of,
         list_all_jobs as list_all_jobs,
-        list_jobs as list_jobs,
         start_command as start_command,
         stop_job as stop_job,
     )

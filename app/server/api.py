@@ -322,9 +322,7 @@ class Endpoints:
         """Moments that match a text, a stored frame EPISODE_ID/CAMERA@SECONDS or an episode, best first."""
         from ares.search import Query, search
 
-        query = Query(
-            text=text, image=image, like=like, by=by, where=where, limit=limit, min_score=min_score
-        )  # fmt: skip
+        query = Query(text=text, image=image, like=like, by=by, where=where, limit=limit, min_score=min_score)
         if image and query.frame is None:
             raise RequestError(
                 "an image is a stored frame", f"{image[:100]!r}; use EPISODE_ID/CAMERA@SECONDS"

@@ -108,6 +108,7 @@ def make_export_words(
     min_precision: float | None = None,
     *,
     refuted: bool = False,
+    signals: str = "",
 ) -> list[str]:
     """The words of `ares export`.
 
@@ -118,11 +119,13 @@ def make_export_words(
         task: What the task of every episode is.
         min_precision: Share of true captions that people must have shown; None for none.
         refuted: Whether captions are taken also where a refuted judge accepts them.
+        signals: Names of further signals with commas; "" for those that all episodes have.
     """
     options = [
         *make_option("task", "" if task == TASK_SOURCES[0] else task),
         *make_option("min-precision", min_precision),
         *(["--refuted"] if refuted else []),
+        *make_option("signals", signals),
     ]
     return ["export", label, str(folder), f"--format={format}", *options]
 

@@ -97,11 +97,6 @@ def find_job_path(stores: Stores, words: Sequence[str]) -> Path:
     return find_job_folder(stores) / f"{digest}.json"
 
 
-def list_jobs(stores: Stores, command: str, subject: str) -> list[Job]:
-    """The jobs of a command about a subject, the newest first."""
-    return [job for job in list_all_jobs(stores) if (job.words[0], job.subject) == (command, subject)]
-
-
 def list_all_jobs(stores: Stores) -> list[Job]:
     """The jobs of every command, the newest first."""
     jobs = [read_job(path) for path in find_job_folder(stores).glob("*.json")]

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
         create_audit_queue as create_audit_queue,
         find_finding as find_finding,
         judge_instructions as judge_instructions,
-        read_audit_stamp as read_audit_stamp,
         read_audited_episodes as read_audited_episodes,
         read_audits as read_audits,
     )

@@ -144,11 +144,6 @@ def audit_instructions(stores: Stores, datasets: Sequence[str] = ()) -> list[Ins
     return audits
 
 
-def read_audit_stamp(stores: Stores) -> str:
-    """What is another after each audit, and "" before the first: whoever keeps audits reads no more to know that."""
-    return str(stores.annotations.get_document(AUDIT_STAMPS, _LAST) or "")
-
-
 def read_audits(stores: Stores) -> list[InstructionAudit]:
     """The last audit of each dataset, without findings of episodes that are gone or that a person has ruled on."""
     audits = []

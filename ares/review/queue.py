@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import islice
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ares.episode import Json
@@ -164,7 +165,7 @@ class _SeatBlock(NamedTuple):
 
 
 class ReviewQueue:
-    """A queue in use; it keeps what it reads, and reads what has changed again.
+    """A queue in use; it keeps what it reads, and reads what has changed again. Threads may share it.
 
     Two people never get the same seat of an item: a seat is claimed in the log, and free again after `LEASE_SECONDS`.
     A second seat is for somebody who has not answered the item before. An answer that was taken back, or that does
@@ -190,6 +191,7 @@ class ReviewQueue:
         self._stores, self._log, self._clock = stores, stores.annotations, clock
         self._blocks: dict[int, list[Mapping[str, Any]]] = {}
         self._seats, self._sequence = dict[int, _SeatBlock](), self._log.last_sequence()
+        self._lock = Lock()
 
     def next(self, person: str) -> QueueItem | None:
         """What a person is asked next, again the same until it is answered; None when nothing is left for the person.
@@ -302,17 +304,18 @@ class ReviewQueue:
 
     def _leases(self) -> list[_Lease]:
         """The leases of all items; one whose answer does not count any more is unanswered and over."""
-        changed, last = set[str](), self._sequence
-        while entries := self._log.read(last):
-            changed.update(entry.annotation.episode_id for entry in entries)
-            last = entries[-1].sequence
-        changes = dict(self._log.find_documents(_SEAT_CHANGES, f"{self.queue.name}/"))
-        for block in range(-(-self.queue.items // BLOCK_ITEMS)):
-            kept, key = self._seats.get(block), self._change_key(block)
-            if kept is None or kept.change != changes.get(key) or not changed.isdisjoint(kept.episodes):
-                self._seats[block] = self._read_seats(key, changes.get(key))
-        self._sequence = last
-        return [lease for block in self._seats.values() for lease in block.leases]
+        with self._lock:
+            changed, last = set[str](), self._sequence
+            while entries := self._log.read(last):
+                changed.update(entry.annotation.episode_id for entry in entries)
+                last = entries[-1].sequence
+            changes = dict(self._log.find_documents(_SEAT_CHANGES, f"{self.queue.name}/"))
+            for block in range(-(-self.queue.items // BLOCK_ITEMS)):
+                kept, key = self._seats.get(block), self._change_key(block)
+                if kept is None or kept.change != changes.get(key) or not changed.isdisjoint(kept.episodes):
+                    self._seats[block] = self._read_seats(key, changes.get(key))
+            self._sequence = last
+            return [lease for block in self._seats.values() for lease in block.leases]
 
     def _read_seats(self, prefix: str, change: Json = None) -> _SeatBlock:
         """The seats with a prefix of their keys."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from ares.store import Stores
-from ares_app.server import Job, list_jobs
+from ares_app.server import Job, list_all_jobs
 
 
 def wait_for_job(
@@ -17,7 +17,8 @@ def wait_for_job(
     """The newest job of a command with a subject, once it has ended or is ready."""
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
-        if is_ready(job := list_jobs(stores, command, subject)[0]):
-            return job
+        jobs = [job for job in list_all_jobs(stores) if (job.words[0], job.subject) == (command, subject)]
+        if is_ready(jobs[0]):
+            return jobs[0]
         time.sleep(0.02)
-    pytest.fail(f"the job stays {job}")
+    pytest.fail(f"the job stays {jobs[0]}")

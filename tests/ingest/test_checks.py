@@ -121,7 +121,7 @@ def test_a_flagged_camera_is_named_once_with_its_whole_length(flags: tuple[str, 
 @pytest.mark.parametrize(
     ("text", "code"),
     [("", "A053"), ("  ", "A053"), ("None", "A054"), ("123", "A054"), ("...", "A054")],
-)  # fmt: skip
+)
 def test_text_that_says_nothing(text: str, code: str) -> None:
     assert findings_of(replace(GOOD, episode=replace(EPISODE, instruction=text))) == [(code, 0.0)]
     assert findings_of(replace(GOOD, episode=replace(EPISODE, instruction="拿起杯子"))) == []

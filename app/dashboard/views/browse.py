@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -67,7 +67,7 @@ def render() -> None:
     draw_search_bar(view)
     with st.container():
         # Here, and not among the filters, the page says that it waits for a model.
-        cached_reads.warm_up(**view.query)
+        cached_reads.warm_up(view.query)
     row = st.container(horizontal=True, vertical_alignment="center", key="browse.filters", gap="small")
     with row:
         facets = draw_filters(view)
@@ -123,27 +123,18 @@ def _removable_parts(view: ViewState) -> Iterator[tuple[str, str, Callable[[View
         producers = cached_reads.read_producers() if column.endswith("_maker") else {}
         label = escape_markdown(describe_filter(column_filter, producers))
         yield f"filter.{column}", label, remove
-    if view.region:
-        yield "region", "region of the map", lambda newest: replace(newest, region="", page=1)
-    if view.text:
-        yield "text", f"“{escape_markdown(view.text)}”", partial(_without_query, {"text"})
-    if view.like:
-        by = f" by {escape_markdown(view.by)}" if view.by else ""
-        yield "like", f"like {escape_markdown(view.like)}{by}", partial(_without_query, {"like", "by"})
-    if view.image:
-        yield (
-            "image",
-            f"like the frame {escape_markdown(view.image)}",
-            partial(_without_query, {"image", "by"}),
-        )
-    if view.words:
-        yield (
-            "words",
-            f"words: {escape_markdown(view.words)}",
-            lambda newest: replace(newest, words="", page=1),
-        )
-    if view.where:
-        yield "where", escape_markdown(view.where), lambda newest: replace(newest, where="", page=1)
+    by = f" by {view.by}" if view.by else ""
+    labels = {
+        "region": view.region and "region of the map",
+        "text": view.text and f"“{view.text}”",
+        "like": view.like and f"like {view.like}{by}",
+        "image": view.image and f"like the frame {view.image}",
+        "words": view.words and f"words: {view.words}",
+        "where": view.where,
+    }
+    for name, label in labels.items():
+        if label:
+            yield name, escape_markdown(label), partial(_without_part, name)
     if view.is_search and view.cut is not None:
         yield "cut", f"score from {view.cut:.2f}", lambda newest: replace(newest, cut=None, page=1)
 
@@ -153,9 +144,12 @@ def _without_filter(column: str, view: ViewState) -> ViewState:
     return view.with_filter(ColumnFilter(column=column))
 
 
-def _without_query(names: Collection[str], view: ViewState) -> ViewState:
-    """The view without these parts of its search."""
-    return view.with_query(**{name: text for name, text in view.query.items() if name not in names})
+def _without_part(name: str, view: ViewState) -> ViewState:
+    """The view without a part; that of a search by an example has its ways to compare."""
+    if name not in view.query:
+        return replace(view, **{name: "", "page": 1})  # type: ignore[arg-type]
+    dropped = {"text": ("text",)}.get(name, (name, "by"))
+    return view.with_query(**{part: text for part, text in view.query.items() if part not in dropped})
 
 
 def _draw_result_line(view: ViewState, page: ResultPage, shared: Sequence[str]) -> None:

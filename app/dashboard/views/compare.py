@@ -26,7 +26,7 @@ from ares_app.dashboard.column_words import (
 from ares_app.dashboard.components import draw_player, draw_table
 from ares_app.dashboard.fields import entered_text, show_value
 from ares_app.dashboard.markdown_text import escape_markdown
-from ares_app.dashboard.player_data import group_dimensions, make_player_source, short_name
+from ares_app.dashboard.player_data import make_player_source, make_plot
 from ares_app.dashboard.timeline_ticks import make_gripper_ticks
 from ares_app.dashboard.view_state import AddressError
 
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Points of a curve: more than the pixels of a plot.
-_POINTS = 600
 # Columns that tell one episode from every other, or say nothing of what is in it.
 _UNLIKE_COLUMNS = frozenset(
     (
@@ -199,40 +197,28 @@ def _draw_producer_choice(column: Any, side: _Side, name: str) -> None:
 
 def _player_data(sides: tuple[_Side, _Side]) -> dict[str, Json]:
     """The cameras of both on one clock, and their curves over each other; of one episode its own, once."""
-    first, second = sides
-    source = make_player_source(first.episode, first.trajectory, 0.0)
-    if first.episode.episode_id == second.episode.episode_id:
-        start = _requested_second(first.episode.duration_seconds)
-        return {
-            **source,
-            "start": start,
-            "signals": [],
-            "ticks": _make_event_ticks(sides[:1]),
-            "segments": _NO_LANES,
-        }
-    other = make_player_source(second.episode, second.trajectory, 0.0)
-    cameras = [
-        {
-            **cast("dict[str, Json]", camera),
-            "name": f"{name.upper()} {cast('dict[str, Json]', camera)['name']}",
-        }
-        for name, shown in zip(_SIDES, (source, other), strict=True)
-        for camera in cast("list[Json]", shown["cameras"])
-    ]
-    duration = max(side.episode.duration_seconds for side in sides)
-    return {
-        **source,
-        "cameras": list[Json](cameras),
+    shown = sides if sides[0].episode.episode_id != sides[1].episode.episode_id else sides[:1]
+    sources = [make_player_source(side.episode, side.trajectory, 0.0) for side in shown]
+    duration = max(side.episode.duration_seconds for side in shown)
+    data: dict[str, Json] = {
+        **sources[0],
         "duration": duration,
-        "rate": max(side.episode.rate_hz for side in sides),
-        # A clock for both cannot be that of one.
-        "stamps": [],
-        "paired_by_index": False,
+        "rate": max(side.episode.rate_hz for side in shown),
         "start": _requested_second(duration),
-        "signals": _make_curves(sides, duration),
-        "ticks": _make_event_ticks(sides),
+        "signals": [],
+        "ticks": _make_event_ticks(shown),
         "segments": _NO_LANES,
     }
+    if len(shown) == 1:
+        return data
+    cameras: list[Json] = [
+        {**camera, "name": f"{name.upper()} {camera['name']}"}
+        for name, source in zip(_SIDES, sources, strict=True)
+        for camera in cast("list[dict[str, Json]]", source["cameras"])
+    ]
+    # A clock for both cannot be that of one.
+    own_clock: dict[str, Json] = {"stamps": [], "paired_by_index": False}
+    return {**data, **own_clock, "cameras": cameras, "signals": _make_curves(sides)}
 
 
 def _draw_captions(sides: tuple[_Side, _Side]) -> None:
@@ -323,64 +309,32 @@ def _values_of(side: _Side) -> dict[str, str]:
     }
 
 
-def _make_curves(sides: tuple[_Side, _Side], duration: float) -> list[Json]:
+def _make_curves(sides: tuple[_Side, _Side]) -> list[Json]:
     """Dimensions that both have by name, the second over the first, as plots of the player."""
-    import numpy as np
-
-    times = np.linspace(0, duration, _POINTS)
+    clock = max((side.trajectory.timestamps for side in sides), key=lambda stamps: float(stamps[-1]))
     plots: list[Json] = []
     for title in ("state", "action"):
-        signals: list[Signal | None] = [getattr(side.trajectory, title) for side in sides]
-        left, right = signals
-        if left is None or right is None:
-            continue
-        names = [name for name in left.names if name in right.names]
-        rows = [
-            _sample_signal(signal, names, side.trajectory.timestamps, times)
-            for signal, side in zip((left, right), sides, strict=True)
-        ]
-        groups: list[Json] = [
-            {
-                "name": group,
-                "lines": [
-                    {
-                        "name": names[number],
-                        "label": short_name(names[number], group),
-                        "values": rows[0][number],
-                        "action": rows[1][number],
-                    }
-                    for number in numbers
-                ],
-            }
-            for group, numbers in group_dimensions(names)
-            if numbers
-        ]
-        plots.append(
-            {
-                "title": title.title(),
-                "times": times.tolist(),
-                "groups": groups,
-                "block": 0.0,
-                "pair": ["A", "B"],
-            }
-        )
+        left, right = (getattr(side.trajectory, title) for side in sides)
+        names = [name for name in left.names if name in right.names] if left and right else []
+        if names:
+            first, second = (
+                _sample_signal(signal, names, side.trajectory.timestamps, clock)
+                for signal, side in zip((left, right), sides, strict=True)
+            )
+            plot = make_plot(title.title(), clock, first, second, {n: n for n in range(len(names))})
+            plots.append({**plot, "pair": ["A", "B"]})
     return plots
 
 
 def _sample_signal(
     signal: Signal, names: Sequence[str], stamps: NDArray[np.float64], times: NDArray[np.float64]
-) -> list[list[Json]]:
-    """Values of some dimensions at some seconds, each that of the last step before; None beyond both ends."""
+) -> Signal:
+    """Some dimensions at some seconds, each with the value of the last step before; NaN beyond both ends."""
     import numpy as np
 
     steps = np.searchsorted(stamps, times + 1e-6, side="right") - 1
     period = float(stamps[-1] - stamps[0]) / max(1, len(stamps) - 1)
-    is_inside = (steps >= 0) & (times <= float(stamps[-1]) + period)
-    values = signal.values[np.clip(steps, 0, len(stamps) - 1)][
-        :, [signal.names.index(name) for name in names]
-    ]
-    is_drawn = is_inside[:, None] & np.isfinite(values)
-    return [
-        [float(f"{value:.6g}") if drawn else None for value, drawn in zip(column, flags, strict=True)]
-        for column, flags in zip(values.T.tolist(), is_drawn.T.tolist(), strict=True)
-    ]
+    numbers = [signal.names.index(name) for name in names]
+    values = signal.values[np.clip(steps, 0, len(stamps) - 1)][:, numbers]
+    values[(steps < 0) | (times > float(stamps[-1]) + period)] = np.nan
+    return Signal(values=values, names=tuple(names))

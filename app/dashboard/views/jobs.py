@@ -8,6 +8,7 @@ import streamlit as st
 
 from ares.errors import AresError
 from ares.registry import annotators, ingesters
+from ares.store import ids_filter
 from ares_app.dashboard import cached_reads
 from ares_app.dashboard.address import read_parameter, write_parameter
 from ares_app.dashboard.error_boxes import show_error
@@ -90,10 +91,11 @@ def _draw_ingest() -> list[str]:
 
 
 def _draw_annotate() -> list[str]:
-    known = sorted(annotators.names())
-    requested = [name for name in read_parameter("names").split(",") if name in known]
-    if requested and not st.session_state.get("jobs.names"):
-        show_value("jobs.names", requested)
+    known, failed = sorted(annotators.names()), read_parameter("failed")
+    if "jobs.names" not in st.session_state:  # the page has just been opened: the address fills the form
+        show_value("jobs.names", [name for name in read_parameter("names").split(",") if name in known])
+        show_value("jobs.where", ids_filter([failed]) if failed not in ("", "all") else "")
+        show_value("jobs.again", bool(failed))
     names = st.multiselect("Annotators, in this order", known, key="jobs.names")
     where, limit = st.columns([3, 1])
     condition = where.text_input(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -11,14 +12,13 @@ import streamlit as st
 from ares.console import count_of
 from ares.episode import Json
 from ares.imports import install_command
-from ares.registry import suggest_column
 from ares.search import list_embedding_spaces
 from ares.store import TAGS, parse_polygon
 from ares_app.dashboard import cached_reads, navigation
 from ares_app.dashboard.address import change_view, read_parameter, read_view, settle_address, write_parameter
 from ares_app.dashboard.browse_panels import draw_unknown
 from ares_app.dashboard.column_words import column_choice, column_rank, format_column_label
-from ares_app.dashboard.components import draw_map
+from ares_app.dashboard.components import load_component, when_sent
 from ares_app.dashboard.fields import entered_text, show_value
 from ares_app.dashboard.job_panels import draw_command
 from ares_app.dashboard.map_points import (
@@ -33,10 +33,10 @@ from ares_app.dashboard.map_points import (
 from ares_app.dashboard.results import check_view
 from ares_app.dashboard.selection_bar import draw_selection_bar, read_ticked_ids
 from ares_app.dashboard.view_state import (
-    AddressError,
     ColumnFilter,
     ViewState,
     browse_address,
+    check_column,
     view_filter_sql,
     view_to_params,
 )
@@ -95,9 +95,7 @@ def _draw_headline(view: ViewState, columns: Mapping[str, str]) -> str:
     coloured = [name for name, kind in columns.items() if kind in _COLOURED_KINDS and name != "episode_id"]
     options = [*first, *sorted(set(coloured) - {*first, *AXES}, key=column_rank)]
     named = read_parameter("colour") or first[0]
-    if named not in options:
-        hint = f"{suggest_column(named, options)}there are: {', '.join(options)}"
-        raise AddressError("colour", f"no column {named!r} to colour by", hint)
+    check_column("colour", named, options, " to colour by")
     show_value(_COLOUR, named)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"**{count_of(total, 'episode', comma=True)} on the map**", width="content")
@@ -135,10 +133,13 @@ def _draw_points(view: ViewState, columns: Mapping[str, str], colour: str) -> No
     }
     if len(points.x) < len(everything.x):
         data["rest"] = cached_reads.read_map_tile(on_map, colour, shown)
-    draw_map(
-        data, "map.points", on_view=_remember_view, on_region=_choose_region,
-        on_opened=lambda episode_id: navigation.open_page(
-            "episode", {**view_to_params(view), "episode": [episode_id]}
+    # One key for every part, so that the browser moves it and asks for points.
+    react = partial(when_sent, "map.points")
+    load_component("map")(
+        data=data, key="map.points", on_view_change=react("view", _remember_view),
+        on_region_change=react("region", _choose_region),
+        on_opened_change=react(
+            "opened", lambda id: navigation.open_page("episode", {**view_to_params(view), "episode": [id]})
         ),
     )  # fmt: skip
 

@@ -34,15 +34,22 @@ from ares_app.dashboard.column_words import (
 from ares_app.dashboard.components import draw_table, sent_value
 from ares_app.dashboard.dataset_signals import draw_dataset_signals
 from ares_app.dashboard.error_boxes import show_error
-from ares_app.dashboard.failed_work import draw_failed_work, draw_retry_jobs
+from ares_app.dashboard.failed_work import draw_failed_work
 from ares_app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
 from ares_app.dashboard.markdown_text import escape_markdown
 from ares_app.dashboard.results import check_view
 from ares_app.dashboard.selection_bar import read_person_name
-from ares_app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql, view_to_params
+from ares_app.dashboard.view_state import (
+    ColumnFilter,
+    ViewState,
+    check_column,
+    view_filter_sql,
+    view_to_params,
+)
 
 if TYPE_CHECKING:
     from ares.curation import GroupCounts, GroupStatistics
+    from ares.review import MeasuredShare
     from ares.search import Facet
     from ares.workspace import DatasetCoverage
 
@@ -73,6 +80,8 @@ def render() -> None:
     view = replace(read_view(), copies=True)  # what is counted here is opened in Browse
     columns = cached_reads.filter_columns()
     check_view(view, columns)
+    number = read_parameter("number") or list_number_columns(columns)[0]
+    check_column("number", number, list_number_columns(columns), " of numbers")
     draw_unknown(view)
     if not cached_reads.count_episodes(""):
         st.header("No episodes yet")
@@ -87,7 +96,7 @@ def render() -> None:
     with wrong:
         _draw_findings(view, columns, where)
     with spread:
-        _draw_spread(view, columns, where)
+        _draw_spread(view, columns, where, number)
     _draw_truth(view)
     _draw_coverage(view, coverage)
     _draw_failures()
@@ -180,7 +189,7 @@ def _draw_tiles(total: GroupCounts, coverage: Sequence[DatasetCoverage]) -> None
             f"at least {format_share(worst.bound)}" if worst else _UNKNOWN,
             f"{count_of(sum(share.answers for share in measured), 'answer')}; measured: "
             f"{len(measured)} of {count_of(len(datasets), 'dataset')}",
-        )  # fmt: skip
+        )
         _draw_tile("not whole", f"{lost:,}", f"of {declared:,} declared")
 
 
@@ -251,9 +260,13 @@ def _draw_outcomes(groups: Sequence[GroupCounts], open_group: Callable[[GroupCou
             },
         },
     }  # fmt: skip
+    acts: dict[tuple[str, ...], Callable[[], None]] = {
+        (name, outcome): partial(open_group, group, where)
+        for name, group in by_name.items()
+        for outcome, (where, _) in _OUTCOMES.items()
+    }
     _draw_bars(
-        "quality.outcomes", spec, parts, ["group", "outcome"],
-        lambda part: open_group(by_name[part["group"]], _OUTCOMES[part["outcome"]][0]),
+        "quality.outcomes", spec, parts, ["group", "outcome"], acts,
         "Episodes by outcome; the table beside it has the same numbers",
     )  # fmt: skip
 
@@ -263,14 +276,17 @@ def _draw_bars(
     spec: Mapping[str, Any],
     rows: Sequence[Mapping[str, object]],
     fields: Sequence[str],
-    on_click: Callable[[Mapping[str, Any]], None],
+    acts: Mapping[tuple[str, ...], Callable[[], None]],
     alt: str,
 ) -> None:
-    """Draw bars; a click on one calls `on_click` with the fields that name it."""
+    """Draw bars; a click on one does what `acts` has by the values of its fields."""
 
     def react() -> None:
-        for part in sent_value(key, "selection").get("part") or ():
-            on_click(part)
+        for part in (sent_value(key, "selection") or {}).get("part") or ():
+            act = acts.get(tuple(part[field] for field in fields))
+            if act is None:
+                raise RequestError("this bar is not drawn any more", "the counts have changed; click again")
+            act()
 
     encoding = {**spec["encoding"], "tooltip": [{"field": field} for field in [*fields, "episodes"]]}
     select = {"type": "point", "fields": list(fields)}
@@ -278,7 +294,8 @@ def _draw_bars(
         **spec, "encoding": encoding, "data": {"values": list(rows)},
         "mark": {"type": "bar", "cursor": "pointer"}, "params": [{"name": "part", "select": select}],
     }  # fmt: skip
-    st.vega_lite_chart(whole, key=key, on_select=react, alt=alt)
+    st.vega_lite_chart(whole, key=key, on_select=guard_field(key, react), alt=alt)
+    draw_refusal(key)
 
 
 def _open_group(view: ViewState, columns: Mapping[str, str], by: str, group: GroupCounts, where: str) -> None:
@@ -344,16 +361,15 @@ def _ask_about_instructions(dataset: str) -> None:
     navigation.open_page("review", {"queue": [name]})
 
 
-def _draw_spread(view: ViewState, columns: Mapping[str, str], where: str) -> None:
+def _draw_spread(view: ViewState, columns: Mapping[str, str], where: str, number: str) -> None:
     """Draw how one number spreads over the episodes; a bar opens its episodes."""
-    numbers = list_number_columns(columns)
     st.subheader("How a number spreads")
-    named = read_parameter("number")
-    show_value(_NUMBER, named if named in numbers else numbers[0])
+    show_value(_NUMBER, number)
     with st.container(horizontal=True, vertical_alignment="center"):
         column = str(
             st.selectbox(
-                "Number", numbers, key=_NUMBER, format_func=column_choice, width=260, label_visibility="collapsed",
+                "Number", list_number_columns(columns), key=_NUMBER, format_func=column_choice, width=260,
+                label_visibility="collapsed",
                 on_change=lambda: write_parameter("number", entered_text(_NUMBER)),
             )
         )  # fmt: skip
@@ -372,7 +388,12 @@ def _draw_spread(view: ViewState, columns: Mapping[str, str], where: str) -> Non
     rows = [
         {"value": part.label, "episodes": part.episodes, "from": part.drawn_from, "to": part.drawn_to} for part in bins
     ]  # fmt: skip
-    filters = {part.label: ColumnFilter(column=facet.column, low=part.low, high=part.high) for part in bins}
+    acts: dict[tuple[str, ...], Callable[[], None]] = {
+        (part.label,): partial(
+            _open_browse, view.with_filter(ColumnFilter(column=column, low=part.low, high=part.high))
+        )
+        for part in bins
+    }
     title = f"{format_column_label(column)}{f' ({facet.unit})' if facet.unit else ''}"
     spec = {
         "height": 220,
@@ -383,10 +404,7 @@ def _draw_spread(view: ViewState, columns: Mapping[str, str], where: str) -> Non
             "color": {"value": _ACCENT},
         },
     }  # fmt: skip
-    _draw_bars(
-        "quality.spread", spec, rows, ["value"],
-        lambda part: _open_browse(view.with_filter(filters[part["value"]])), f"Episodes by {title}",
-    )  # fmt: skip
+    _draw_bars("quality.spread", spec, rows, ["value"], acts, f"Episodes by {title}")
     st.caption(f"{facet.meaning} {_CLICK}".strip())
 
 
@@ -457,9 +475,14 @@ def _draw_truth(view: ViewState) -> None:
     ]
     percent = st.column_config.NumberColumn(format="percent")
     config = dict.fromkeys(("true", "at least", "accepted"), percent)
-    draw_table(
-        rows, "quality.truth", "Measure", lambda _: navigation.open_page("review"), config
-    )  # fmt: skip
+    measure = guard_field("quality.truth", lambda row: _open_measurement(shares[row]))
+    draw_table(rows, "quality.truth", "Measure", measure, config)
+    draw_refusal("quality.truth")
+
+
+def _open_measurement(share: MeasuredShare) -> None:
+    queue = cached_reads.draw_measurement(share.dataset, share.question, read_person_name())
+    navigation.open_page("review", {"queue": [queue]})
 
 
 def _floor_percent(share: float) -> float:
@@ -514,7 +537,6 @@ def _draw_coverage(view: ViewState, coverage: Sequence[DatasetCoverage]) -> None
 def _draw_failures() -> None:
     """Draw the failures by reason; a selected row shows the episodes behind it."""
     failures = cached_reads.read_status()["failures"]
-    draw_retry_jobs()
     if not failures:
         return
     st.subheader("Work that failed")

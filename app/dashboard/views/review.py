@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from threading import Lock, Thread, Timer
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +12,7 @@ import streamlit as st
 
 from ares.console import count_of
 from ares.episode import Json
-from ares.errors import AresError, RequestError
+from ares.errors import AresError
 from ares.review import (
     LEASE_SECONDS,
     UNDO_KEY,
@@ -36,7 +35,7 @@ from ares_app.dashboard import cached_reads, navigation
 from ares_app.dashboard.address import read_parameter, write_parameter
 from ares_app.dashboard.cards import make_poster_url, make_video_url
 from ares_app.dashboard.column_words import code_words, time_words
-from ares_app.dashboard.components import draw_review, draw_table
+from ares_app.dashboard.components import draw_table, load_component, when_sent
 from ares_app.dashboard.fields import draw_refusal, entered_text, guard_field
 from ares_app.dashboard.markdown_text import escape_markdown
 from ares_app.dashboard.selection_bar import read_login_name
@@ -69,8 +68,6 @@ _NEW_SIZE, _NEW_WHERE = "review.new.size", "review.new.where"
 # Episodes of the item and of the next ones, by id.
 _EPISODES = "review.episodes"
 _QUEUE, _PERSON, _ANSWERS = "review.queue", "review.person", "review.answers"
-# What the answer is about that is to be changed: its place in the list changes with every answer.
-_CHANGED = "review.changed"
 # The tables follow so long after an answer, with all that came until then.
 _PAUSE_SECONDS = 5.0
 # Locations of the workspaces whose tables will be written.
@@ -132,9 +129,7 @@ def _draw_measured(person: str) -> None:
 
 def _start_measurement(dataset: str, question: str, person: str) -> None:
     """Draw what is to be asked, unless that was done, and show the first question."""
-    reviews = cached_reads.workspace().review
-    measurement = cached_reads.limited(partial(reviews.measure, dataset, question, person=person))
-    write_parameter("queue", cached_reads.limited(lambda: measurement.drawing).queue.name)
+    write_parameter("queue", cached_reads.draw_measurement(dataset, question, person))
 
 
 def _draw_new_queue(person: str, number: int) -> None:
@@ -259,7 +254,9 @@ def _draw_item(named: str, person: str) -> None:
         st.button("Take the last answer back", key="review.undo", on_click=undo, args=(queue, person))
     else:
         react = guard_field("review.item", partial(_react_to_key, queue, item, person))
-        draw_review(_item_data(queue, item, shown, episodes), "review.item", react)
+        data = _item_data(queue, item, shown, episodes)
+        handle = when_sent("review.item", "said", react)
+        load_component("review")(data=data, key="review.item", on_said_change=handle)
         known = (item.episode_id, *shown.following)
         st.session_state[_EPISODES] = kept = {key: episodes[key] for key in known if key in episodes}
         Thread(target=_load_ahead, args=(stores, kept, shown.following), name="ahead", daemon=True).start()
@@ -358,35 +355,32 @@ def _camera_rows(episode: Episode, item: QueueItem) -> list[dict[str, Json]]:
     ]
 
 
-def _react_to_key(
-    queue: ReviewQueue, item: QueueItem, person: str, clicks: Sequence[Mapping[str, Any]]
-) -> None:
+def _react_to_key(queue: ReviewQueue, item: QueueItem, person: str, click: Mapping[str, Any]) -> None:
     """Store the answer that a key gave, or take the last one back; a key for an item that is gone is left out."""
-    for click in clicks:
-        verdict = str(click["verdict"])
-        if str(click["id"]) != _item_id(item):
-            continue
-        if verdict == UNDO_KEY:
-            queue.undo(person)
-        elif verdict in (answer.verdict for answer in list_answer_keys(item.question)):
-            reason, is_failure = str(click.get("reason") or "").strip(), verdict == "failure"
-            text, is_instruction = str(click.get("text") or "").strip(), item.question == _INSTRUCTION
-            queue.answer(
-                item,
-                person,
-                verdict,
-                reason=reason,
-                text=text if is_instruction and verdict == "unmet" else "",
-                failure_kind=str(click.get("kind") or "") if is_failure else "",
-                severity=str(click.get("severity") or "") if is_failure else "",
-                shown=click.get("shown") is True,
-            )
-            if text and not is_instruction:
-                _store_caption(item, str(person_settings(person)["person"]), text)
-            if reason:
-                earlier = [text for text in st.session_state.get(_REASONS, ()) if text != reason]
-                st.session_state[_REASONS] = [reason, *earlier][:_MOST_REASONS]
-        _let_tables_follow(queue, person)
+    verdict = str(click["verdict"])
+    if str(click["id"]) != _item_id(item):
+        return
+    if verdict == UNDO_KEY:
+        queue.undo(person)
+    elif verdict in (answer.verdict for answer in list_answer_keys(item.question)):
+        reason, is_failure = str(click.get("reason") or "").strip(), verdict == "failure"
+        text, is_instruction = str(click.get("text") or "").strip(), item.question == _INSTRUCTION
+        queue.answer(
+            item,
+            person,
+            verdict,
+            reason=reason,
+            text=text if is_instruction and verdict == "unmet" else "",
+            failure_kind=str(click.get("kind") or "") if is_failure else "",
+            severity=str(click.get("severity") or "") if is_failure else "",
+            shown=click.get("shown") is True,
+        )
+        if text and not is_instruction:
+            _store_caption(item, str(person_settings(person)["person"]), text)
+        if reason:
+            earlier = [text for text in st.session_state.get(_REASONS, ()) if text != reason]
+            st.session_state[_REASONS] = [reason, *earlier][:_MOST_REASONS]
+    _let_tables_follow(queue, person)
 
 
 def _store_caption(item: QueueItem, person: str, text: str) -> None:
@@ -419,7 +413,7 @@ def _let_tables_follow(queue: ReviewQueue, person: str) -> None:
 
 
 def _draw_answers(queue: ReviewQueue, person: str) -> None:
-    """Draw the answers of the person; a selected one can be changed."""
+    """Draw the answers of the person; one that is taken back is asked again, behind the others."""
     reviews = cached_reads.workspace().review
     answers = cached_reads.limited(partial(reviews.answers, queue=queue.queue.name, person=person))
     shown = answers[:_MAX_ANSWERS]
@@ -438,36 +432,12 @@ def _draw_answers(queue: ReviewQueue, person: str) -> None:
         }
         for row in shown
     ]
-    names = [f"{row.answer.question} {row.answer.subject_id}" for row in shown]
-    draw_table(
-        rows, "review.list", "Change", lambda row: st.session_state.update({_CHANGED: names[row]})
-    )  # fmt: skip
-    if (named := st.session_state.get(_CHANGED)) in names:
-        _draw_changes(queue, shown[names.index(named)], person)
+    take_back = guard_field("review.item", lambda row: _take_back(queue, shown[row], person))
+    draw_table(rows, "review.list", "Take back", take_back)
 
 
-def _draw_changes(queue: ReviewQueue, row: AnswerRow, person: str) -> None:
-    st.caption(f"Item {row.answer.item + 1}, episode {row.episode_id}")
-    if row.answer.question == "text":
-        st.caption("A text is changed on the page of its episode.")
-        return
-    keys = list_answer_keys(row.answer.question)
-    for (_, verdict, label), column in zip(keys, st.columns(len(keys)), strict=True):
-        column.button(
-            f"Change to “{label}”",
-            key=f"review.change.{verdict}",
-            disabled=verdict == row.answer.verdict,
-            on_click=guard_field("review.item", _change_answer),
-            args=(queue, row, verdict, person),
-        )
-
-
-def _change_answer(queue: ReviewQueue, row: AnswerRow, verdict: str, person: str) -> None:
-    if row.answer.person != person:
-        raise RequestError("that is not your answer", row.answer.person)
-    changed = replace(row.answer, verdict=verdict)
-    is_refused = verdict in ("failure", "unmet")
-    queue.give(changed if is_refused else replace(changed, failure_kind="", severity="", text=""))
+def _take_back(queue: ReviewQueue, row: AnswerRow, person: str) -> None:
+    cached_reads.workspace().review.withdraw(row.answer_id, person)
     _let_tables_follow(queue, person)
 
 

@@ -296,6 +296,7 @@ def _draw_export(episode_set: CurationSet) -> None:
         "Least measured share of true captions", 0.5, 0.99, None, 0.01, key="sets.precision", help=_PRECISION_HELP
     )  # fmt: skip
     refuted = st.checkbox("Also captions by a refuted judge", key="sets.refuted", help=_REFUTED_HELP)
+    signals = _enter_text("Further signals", "signals", help="With commas; empty: those of all episodes.")
     folder = _select_export_folder()
     stem = re.sub(r"[/:\\]", "-", episode_set.name).lstrip(".")
     name = st.text_input(
@@ -310,6 +311,7 @@ def _draw_export(episode_set: CurationSet) -> None:
         task=task,
         min_precision=precision,
         refuted=refuted,
+        signals=signals,
     )
     # Not by `on_click`, as `_draw_request`.
     if st.button(f"Export {episode_set.size}", type="primary", key="sets.export", disabled=not name):

@@ -53,6 +53,7 @@ _WRONG_ELSEWHERE = {
     "compare?a=EPISODE&t=soon": ["a second cannot be read"],
     "sets?set=nope": ["there is no set 'nope'", "there are"],
     "quality?view=mine": ["this page reads no parameter 'view'", "group, number"],
+    "quality?number=nothing": ["no column 'nothing' of numbers", "num_steps"],
     "jobs?view=mine": ["this page reads no parameter 'view'", "it reads: job, names"],
     "episode?episode=nope": ["nope"],
     "episode?episode=0123456789abcdef": ["0123456789abcdef"],

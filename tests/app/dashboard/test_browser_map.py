@@ -128,6 +128,10 @@ def test_a_point_shows_its_picture_and_opens_its_episode(
         box["x"] + box["width"] / 2 + (4 - 4.5) * scale,
         box["y"] + box["height"] / 2 - (1.5 - 1.75) * scale,
     )
+    page.route("**/api/episodes/*", lambda route: route.fulfill(status=300), times=1)
+    with page.expect_response("**/api/episodes/*"):
+        page.mouse.move(*at, steps=3)
+    page.mouse.move(box["x"] + 5, box["y"] + 5)
     page.mouse.move(*at, steps=3)
     preview = page.locator(f".preview[data-episode='{middle}']")
     expect(preview).to_be_visible()

@@ -55,6 +55,11 @@ def test_behind_a_password_whoever_was_sent_here_says_a_name_and_measures_with_o
     (shown,) = component_data(app, "review")
     assert shown["question"] == "Is the text true?" and shown["progress"].startswith("you: 0; ")
     assert "accepted captions: not measured" in str(tables(draw("quality")))
+    share = next(shares[0] for shares in cached_reads.read_measured().values() if shares)
+    opened: list[dict[str, list[str]]] = []
+    monkeypatch.setattr("ares_app.dashboard.navigation.open_page", lambda name, params: opened.append(params))
+    quality._open_measurement(share)
+    assert opened == [{"queue": [app.query_params["queue"]]}]
 
 
 def test_each_measured_question_has_a_button_of_its_own(
@@ -253,8 +258,9 @@ def test_an_export_has_the_task_that_is_chosen_and_instructions_by_default(
     app = draw("sets", {"set": label})
     assert app.selectbox(key="sets.task").value == "instruction" and "--task" not in commands(app)[0]
     app.selectbox(key="sets.task").set_value("caption").run()
+    app.text_input(key="sets.compose.signals").set_value("torque,force").run()
     app.button(key="sets.export").click().run()
-    assert "--task=caption" in commands(app)[0] and "--task=caption" in started[0]
+    assert {"--task=caption", "--signals=torque,force"} <= {*shlex.split(commands(app)[0])} & {*started[0]}
 
 
 @pytest.mark.parametrize(
@@ -370,7 +376,7 @@ def test_a_failure_says_its_reason_on_its_episode_and_leads_there_from_quality(d
         assert [reason in warning.value and "after 30 s" in warning.value for warning in app.warning] == [
             True
         ]
-        assert any("ares annotate grade --retry-failed" in line for line in commands(app))
+        assert app.button(key="retry.grade").label == "Try grade again"
         assert not draw("episode", {"episode": captioned[1]}).warning
         assert reason in str(tables(draw("quality")))
         failures = list(list_failures(displayed.stores, FailureSelection(work="grade", texts=[reason])))
@@ -416,6 +422,19 @@ def test_quality_counts_the_episodes_of_the_filters_by_any_name(displayed: Works
     assert any(choice.label == "Number" for choice in refused.selectbox), "the rest of the page is there"
 
 
+def test_a_bar_or_a_row_of_quality_that_is_gone_is_one_line(
+    displayed: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = {"part": [{"group": "gone", "outcome": "success", "value": "gone"}]}
+    monkeypatch.setattr(quality, "sent_value", lambda *_: sent)
+    monkeypatch.setattr(f"{quality.__name__}.st.vega_lite_chart", lambda *_, on_select, **__: on_select())
+    monkeypatch.setattr(quality, "draw_table", lambda *given: given[1] == "quality.truth" and given[3](0))
+    monkeypatch.setattr(cached_reads, "draw_measurement", lambda *_: displayed.review.measure("gone"))
+    said = [error.value for error in draw("quality").error]
+    assert ["not drawn any more" in text for text in said] == [True, True, False]
+    assert "gone" in said[2]
+
+
 @pytest.mark.parametrize(
     ("where", "tile"),
     [
@@ -456,6 +475,7 @@ def test_quality_names_what_the_instruction_audit_says_and_asks_people_about_one
         planted = next(iter(fill_audited_world(workspace.stores)))
         assert draw("quality").button(key="jobs.open.instructions")
         workspace.review.audit_instructions()
+        cached_reads.clear_caches()  # as the end of a job does
         alike = draw("quality", {"f.dataset": "alike"})
         assert any("cannot tell here" in caption.value for caption in alike.caption)
         # The audit of another dataset names an episode, too.

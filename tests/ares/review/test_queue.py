@@ -5,12 +5,15 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -208,6 +211,19 @@ def test_a_queue_reads_again_only_what_has_changed(
     (annotation, _), *_ = list_answers(any_stores, person="Ben")
     withdraw_answer(any_stores, annotation.annotation_id, "Ben")
     assert queue.progress("Ben").own == own - 2
+    shared, reading = ReviewQueue(any_stores, "q", Clock()), Lock()
+    read_seats = shared._read_seats
+
+    def read_alone(*given: Any) -> Any:
+        assert reading.acquire(blocking=False), "of several threads one reads"
+        time.sleep(0.05)
+        seats = read_seats(*given)
+        reading.release()
+        return seats
+
+    monkeypatch.setattr(shared, "_read_seats", read_alone)
+    with ThreadPoolExecutor(3) as pool:
+        assert [item.own for item in pool.map(shared.progress, ["Ben"] * 3)] == [own - 2] * 3
 
 
 @pytest.mark.nightly

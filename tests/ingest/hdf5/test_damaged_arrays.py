@@ -105,7 +105,7 @@ DAMAGES: dict[str, Callable[[Any, str], object]] = {
     "a claim of 2**20 columns": lambda file, label: put_claim(file, label, (9, 2**20), chunks=(8, 8)),
     **{f"as {dtype}": partial(put_type, dtype=dtype) for dtype in DTYPES},
     **{f"{number:g} in it": partial(put_number, number=number) for number in (math.nan, math.inf, 1e300)},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

@@ -142,7 +142,7 @@ FAULTS: list[tuple[str, tuple[str, ...], str, Callable[[Parts], object]]] = [
     ("task past the tasks", BOTH, "A064", change("task_index", slice(14), 2)),
     ("split beyond the episodes", BOTH, "A065", lambda parts: parts.info.update(splits={"train": "0:9"})),
     ("splits overlap", BOTH, "A065", lambda parts: parts.info.update(splits={"train": "0:3", "val": "2:3"})),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(

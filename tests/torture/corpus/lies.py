@@ -55,7 +55,7 @@ def _metadata_lies() -> list[Row]:
         ("zarr", "negative ends", partial(_ends, [-5, 10])),
         ("zarr", "falling ends", partial(_ends, [10, 5])),
         ("zarr", "ends of 2**62", partial(_ends, [5, 2**62])),
-    ]  # fmt: skip
+    ]
 
 
 def _header_lies() -> list[Row]:
@@ -75,7 +75,7 @@ def _header_lies() -> list[Row]:
         ("video", "frames of 65535 by 65535", _mp4_size),
         ("video", "atom of 2**63 bytes", _mp4_length),
         ("video", "spans of NaN and 1e308 seconds", _video_spans),
-    ]  # fmt: skip
+    ]
 
 
 def _info(site: Site, **changes: Any) -> None:

@@ -4,8 +4,6 @@ import { h } from "../dom.js";
 /** @typedef {{ id: string, instruction: string, dataset: string, poster: string }} Known */
 
 const PREVIEW_MS = 80;
-/** @type {Map<string, Promise<Known | null>>} */
-const known = new Map();
 let shownId = "";
 
 /**
@@ -18,13 +16,6 @@ async function fetchEpisode(id) {
   const { instruction, dataset, media } = await answer.json();
   const [first] = /** @type {{ poster?: string }[]} */ (Object.values(media));
   return { id, instruction, dataset, poster: first?.poster ?? "" };
-}
-
-/** @param {string} id */
-function readEpisode(id) {
-  const pending = known.get(id) ?? fetchEpisode(id);
-  known.set(id, pending);
-  return pending;
 }
 
 /** @param {string} source */
@@ -46,14 +37,10 @@ export function showPreview(box, id, at) {
   box.hidden ||= !id;
   if (!id) return;
   setTimeout(async () => {
-    const episode = shownId === id && (await readEpisode(id));
+    const episode = shownId === id && (await fetchEpisode(id));
     if (!episode || shownId !== id) return;
-    const image = episode.poster && buildImage(episode.poster);
-    box.replaceChildren(
-      ...[image, h("b", {}, episode.instruction || id), h("span", {}, episode.dataset)].filter(
-        (part) => part instanceof Node,
-      ),
-    );
+    const image = episode.poster ? [buildImage(episode.poster)] : [];
+    box.replaceChildren(...image, h("b", {}, episode.instruction || id), h("span", {}, episode.dataset));
     box.dataset.episode = id;
     box.style.left = `${Math.max(0, Math.min(at.x + 14, (box.parentElement?.clientWidth ?? 0) - 216))}px`;
     box.style.top = `${Math.max(0, Math.min(at.y + 14, (box.parentElement?.clientHeight ?? 0) - 190))}px`;

@@ -100,11 +100,10 @@ export class JudgePanel {
   update(data) {
     this.data = data;
     unknownActs = unknownActs.filter(({ number }) => number > data.number);
-    const { instruction, text, notes, tags } = data;
-    const filled = (text?.slots ?? []).map(([, value]) => value);
-    const reasons = (text?.criteria ?? []).map(({ words }) => words);
-    const stored = [instruction, text?.text, ...notes, ...tags.map(([tag]) => tag), ...filled, ...reasons];
-    for (const [key, draft] of drafts) if (stored.includes(draft.trim())) drafts.delete(key);
+    for (const [field, values] of listStored(data)) {
+      const key = `${data.episode} ${field}`;
+      if (values.includes(drafts.get(key)?.trim() ?? "")) drafts.delete(key);
+    }
     // What is being written stays.
     const active = /** @type {ShadowRoot} */ (this.node.getRootNode()).activeElement;
     const isWritten = active instanceof HTMLTextAreaElement || active?.matches("input");
@@ -408,6 +407,20 @@ export class JudgePanel {
     field.placeholder = "a note";
     return buildField("new note", field, (note) => note.trim() && this.act("note", { note: note.trim() }));
   }
+}
+
+/** @type {(data: JudgeData) => Map<string, string[]>} What each field has stored, by its key. */
+function listStored({ instruction, text, notes, tags }) {
+  const { slots, criteria } = text ?? { slots: [], criteria: [] };
+  const stored = new Map([
+    ["instruction", [instruction]],
+    ["text", text ? [text.text] : []],
+    ["new tag", tags.map(([tag]) => tag)],
+    ["new note", notes],
+  ]);
+  for (const [name, value] of slots) stored.set(`slot ${name}`, [value]);
+  for (const { id, words } of criteria) stored.set(`reason ${id}`, [words]);
+  return stored;
 }
 
 /** @type {(criterion: Criterion) => string[]} What the text says, what a judge saw, and why. */
