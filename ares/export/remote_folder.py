@@ -208,7 +208,9 @@ def local_destination(request: ExportRequest, stores: Stores, quiet: bool) -> It
                 written.replace(earlier)
             link = request.link_dest or (earlier if earlier.is_dir() else None)
             yield replace(request, destination=written, link_dest=link)
-            _reach_url(url, remote, lambda: _upload_folder(remote, written, f"upload {request.set.name}", quiet))
+            _reach_url(
+                url, remote, lambda: _upload_folder(remote, written, f"upload {request.set.name}", quiet)
+            )
             is_whole = True
         finally:
             try:
