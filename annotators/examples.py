@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -180,18 +181,16 @@ class ConfirmedExamples:
         return all(first == second or None in (first, second) for first, second in sides)
 
     def _read_image(self, episode_id: str) -> NDArray[np.uint8] | None:
-        """Three frames of the best camera of an episode side by side; None where they cannot be read."""
+        """Three frames of the best camera of an episode side by side; None where it is gone or cannot be read."""
         import numpy as np
 
-        episode = self._stores.tables.episodes.get_episode(episode_id)
-        for camera in episode.good_cameras[:1]:
-            seconds = camera.media.num_frames / compute_camera_rate_hz(episode, camera)
-            shown = [seconds * (part + 0.5) / _FRAMES for part in range(_FRAMES)]
-            work = read_work(self._stores, make_episode_subject(episode), [{camera.name: shown}])
-            try:
+        with suppress(MediaError, RequestError):
+            episode = self._stores.tables.episodes.get_episode(episode_id)
+            for camera in episode.good_cameras[:1]:
+                seconds = camera.media.num_frames / compute_camera_rate_hz(episode, camera)
+                shown = [seconds * (part + 0.5) / _FRAMES for part in range(_FRAMES)]
+                work = read_work(self._stores, make_episode_subject(episode), [{camera.name: shown}])
                 return np.concatenate(list(work.frames.at(camera.name, shown)), axis=1)
-            except MediaError:
-                return None
         return None
 
 

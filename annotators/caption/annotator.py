@@ -133,8 +133,8 @@ class CaptionOptions(ExampleOptions):
         default=1,
         ge=1,
         le=15,
-        description="blind captions of the same frames; the one is kept that has most of the values that most of them "
-        "have, and the column caption_agreement says how far they agree",
+        description="captions of the same frames, each made without the others; the one is kept whose slots agree most "
+        "with the others, and the column caption_agreement says how far, from 0 to 1",
     )
 
     @model_validator(mode="after")

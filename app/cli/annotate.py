@@ -37,7 +37,10 @@ _ANNOTATOR_FLAGS = {
     "camera": ("NAME", "look through this camera only (default: as each annotator chooses)"),
     "verbs": ("FILE", "let captions have the verbs of this YAML file, each with its meaning"),
     "examples": ("N", "show the model N near episodes with what people confirmed of them"),
-    "samples": ("N", "of N blind captions keep the one that has most of the values that most have"),
+    "samples": (
+        "N",
+        "make N captions of the same frames, keep the one whose slots agree most with the others",
+    ),
     "rubric": ("NAME|FILE", "grade by this rubric, a shipped name or a YAML file (default: caption)"),
     "candidates": ("FILE", "grade by a clip judge, the demo's, between these phrases, one a line"),
     "fields": ("FILE", "ask the questions of this YAML file (default: those of the original ARES)"),

@@ -517,8 +517,8 @@ class GroupedExport:
                 from ares.export.merge_apply import rename_text_cameras
 
                 texts = rename_text_cameras(self.request.plan, batch.episodes, texts)
-            tasks = member_tasks(self.request, batch, stores, self.span_texts, annotations)
-            values = dict(zip(batch.ids, annotator_values(stores, batch.ids), strict=True))
+            values = dict(zip(batch.ids, rows := annotator_values(stores, batch.ids), strict=True))
+            tasks = member_tasks(self.request, batch, stores, self.span_texts, annotations, rows)
             for name, episode, span in batch.members:
                 id, (task, withheld) = episode.episode_id, tasks[name]
                 retimed = retime_episode(episode, batch.trajectories[id], self.clock, span)

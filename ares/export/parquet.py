@@ -17,6 +17,7 @@ from ares.export.base import (
     NO_TASKS,
     PLAN_FILE,
     SAMPLE_WEIGHT,
+    TASK_COLUMNS,
     EpisodeTaskText,
     ExportFailures,
     ExportManifest,
@@ -220,7 +221,8 @@ def _write_batch(job: _ParquetExport, batch: ExportBatch, failures: ExportFailur
     stores = job.reader.stores
     annotations = stores.annotations.find_annotations(batch.ids)
     rows = read_rows(stores, job.files.columns, batch.ids)
-    tasks = member_tasks(job.request, batch, stores, job.span_texts, annotations)
+    of_tasks = rows.select([name for name in ("episode_id", *TASK_COLUMNS) if name in rows.column_names])
+    tasks = member_tasks(job.request, batch, stores, job.span_texts, annotations, of_tasks.to_pylist())
     parts = list(_written_parts(job, batch, failures, tasks))
     if not parts:
         return

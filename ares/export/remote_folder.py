@@ -6,11 +6,11 @@ import json
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ares.annotation import short_hash
 from ares.console import print_message
@@ -49,13 +49,14 @@ class _Prefix:
         self._staged, self._marker = f"{self._temporary}/{self._owner}", f"{self._temporary}/{MARKER}"
         self._manifest = f"{root}/{MANIFEST_FILE}"
         # That of an export that was whole when its process was killed.
-        self._earlier_manifest = ""
+        self.earlier_manifest = ""
 
-    def claim(self) -> None:
+    def claim(self, request: ExportRequest) -> None:
         """Prepare it. Raises OSError, or RequestError where it is not empty."""
         if "/" not in self._root.lstrip("/"):
             raise RequestError("an export needs a folder in the bucket", f"got {self._root!r}")
         self._fs.invalidate_cache()
+        self.earlier_manifest = self._read(self._manifest)
         is_free = self._read(self._marker) or not any(map(self._fs.find, (self._root, self._temporary)))
         if is_free:
             self._fs.pipe_file(self._marker, self._owner.encode())
@@ -64,9 +65,12 @@ class _Prefix:
         if not is_free:
             raise self._other_export_error()
         self._check_owner()
-        self._earlier_manifest = self._read(self._manifest)
-        if not self._earlier_manifest:
+        self.earlier_manifest = self._read(self._manifest)
+        if not self.earlier_manifest:
             self._remove(self._root)
+        elif not _is_of(self.earlier_manifest, request):
+            self.clean(is_whole=False)
+            raise self._other_export_error()
 
     def _other_export_error(self) -> RequestError:
         return RequestError("the export folder is not empty", f"{self._root}; name a new folder")
@@ -76,8 +80,8 @@ class _Prefix:
 
         Raises OSError, or RequestError.
         """
-        if self._earlier_manifest:
-            if (folder / MANIFEST_FILE).read_text(encoding="utf-8") != self._earlier_manifest:
+        if self.earlier_manifest:
+            if (folder / MANIFEST_FILE).read_text(encoding="utf-8") != self.earlier_manifest:
                 raise self._other_export_error()
             advance(len(names))
             return
@@ -94,7 +98,7 @@ class _Prefix:
     def clean(self, is_whole: bool) -> None:
         """Remove the temporary files of this upload, and of one that is not whole all that it wrote. Raises OSError."""
         is_owner = self._read(self._marker) == self._owner
-        if is_owner and not is_whole and not self._earlier_manifest:
+        if is_owner and not is_whole and not self.earlier_manifest:
             self._remove(self._root)
         self._remove(self._temporary if is_owner else self._staged)
 
@@ -121,6 +125,14 @@ class _Prefix:
                 self._fs.rm(batch)
 
 
+def _is_of(manifest: str, request: ExportRequest) -> bool:
+    """Whether a manifest is that of the same set with the same options."""
+    with suppress(ValueError, LookupError, TypeError):
+        document = json.loads(manifest)
+        return (document["set"]["ids_hash"], document["export"]) == (request.set.ids_hash, request.options)
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class _HubRepository:
     """A dataset of the Hugging Face hub, which one commit fills; a new one is private.
@@ -130,8 +142,10 @@ class _HubRepository:
     """
 
     name: str
+    earlier_manifest: ClassVar = ""
 
-    def claim(self) -> None:
+    def claim(self, request: ExportRequest) -> None:
+        """Create it. Raises OSError, or RequestError where it is not empty."""
         from huggingface_hub import HfApi
 
         HfApi().create_repo(self.name, repo_type="dataset", private=True, exist_ok=True)
@@ -186,7 +200,7 @@ def local_destination(request: ExportRequest, stores: Stores, quiet: bool) -> It
     work = stores.folder / "uploads" / short_hash(url)
     written, earlier = work / "new", work / "whole"
     with hold_destination(work):
-        _reach_url(url, remote.claim)
+        _reach_url(url, remote, lambda: remote.claim(request))
         is_whole = False
         try:
             if (written / MANIFEST_FILE).is_file() and not (written / MARKER).exists():
@@ -194,7 +208,9 @@ def local_destination(request: ExportRequest, stores: Stores, quiet: bool) -> It
                 written.replace(earlier)
             link = request.link_dest or (earlier if earlier.is_dir() else None)
             yield replace(request, destination=written, link_dest=link)
-            _reach_url(url, lambda: _upload_folder(remote, written, f"upload {request.set.name}", quiet))
+            _reach_url(
+                url, remote, lambda: _upload_folder(remote, written, f"upload {request.set.name}", quiet)
+            )
             is_whole = True
         finally:
             try:
@@ -208,15 +224,14 @@ def local_destination(request: ExportRequest, stores: Stores, quiet: bool) -> It
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _reach_url(url: str, action: Callable[[], None]) -> None:
+def _reach_url(url: str, remote: _Prefix | _HubRepository, action: Callable[[], None]) -> None:
     """Do something with a URL. Raises StoreError where it cannot be reached or written."""
     try:
         with translate_remote_errors(url):
             action()
     except OSError as error:
-        detail = (
-            f"{url}: {describe_os_error(error)}; nothing of the export is there, run the same command again"
-        )
+        left = "an earlier export" if remote.earlier_manifest else "nothing of the export"
+        detail = f"{url}: {describe_os_error(error)}; {left} is there, run the same command again"
         raise StoreError("the export cannot be written", detail) from None
 
 

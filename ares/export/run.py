@@ -125,6 +125,7 @@ def member_tasks(
     stores: Stores,
     span_texts: SegmentReader | None,
     annotations: Sequence[Annotation],
+    rows: Sequence[Mapping[str, Json]] | None = None,
 ) -> dict[str, MemberTask]:
     """The task of each member by its name: of a span the text of its segment, where that may leave.
 
@@ -134,9 +135,11 @@ def member_tasks(
         stores: Stores of the workspace.
         span_texts: Reads the texts of spans; None where none is written.
         annotations: All annotations of their episodes.
+        rows: The TASK_COLUMNS of `batch.ids`, as far as the workspace has them; None where nobody has read them.
     """
-    columns = [name for name in ("episode_id", *TASK_COLUMNS) if name in stores.tables.episodes.columns()]
-    rows = read_rows(stores, columns, batch.ids).to_pylist()
+    if rows is None:
+        columns = [name for name in ("episode_id", *TASK_COLUMNS) if name in stores.tables.episodes.columns()]
+        rows = read_rows(stores, columns, batch.ids).to_pylist()
     by_id = {
         episode.episode_id: episode_task(episode, row, request.task, takes_refuted=request.refuted)
         for episode, row in zip(batch.episodes, rows, strict=True)

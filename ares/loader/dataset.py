@@ -12,10 +12,10 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Unpack, get_args
 
 from ares.console import count_of
-from ares.errors import RequestError
+from ares.errors import RequestError, UnknownName
 from ares.export import (
     SAMPLE_WEIGHT,
     DatasetCounts,
@@ -32,7 +32,7 @@ from ares.imports import import_optional
 from ares.loader.ranks import Rank, RankOptions, find_rank
 from ares.loader.step_store import WEIGHT, StepLayout, StepStore, StepStoreWriter, StoredSteps
 from ares.media import OpenVideos, frames_at, frames_in_order
-from ares.registry import did_you_mean
+from ares.registry import did_you_mean, read_foreign_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,6 +102,11 @@ class StepDataset:
         }
         self._scales = {key: self._make_scale(key, kind) for key, kind in request.normalise.items()}
         weakref.finalize(self, _remove_owned_folder, folder, os.getpid())
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raises UnknownName with what does the work of a name of LeRobot."""
+        form = read_foreign_names()["dataset"].get(name, "")
+        raise UnknownName(f"{type(self).__name__!r} object has no attribute {name!r}", form and f"use {form}")
 
     def __len__(self) -> int:
         """Number of steps."""

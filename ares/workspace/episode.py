@@ -8,7 +8,7 @@ from dataclasses import InitVar, dataclass, fields
 from functools import cached_property, lru_cache, partial
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex
 
 from ares.annotation import Annotation
 from ares.console import count_of, visible
@@ -16,7 +16,7 @@ from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, EpisodeIndexError, RequestError, UnknownName, WrongArguments
 from ares.registry import column_of, read_foreign_names, say_who_makes, suggest_column
 from ares.search import Hit
-from ares.workspace.foreign_names import MISSING, explain_mistakes, suggest_form
+from ares.workspace.foreign_names import MISSING, explain_mistakes, make_refusal, suggest_form
 from ares.workspace.printed_tables import ResultTable, html_table
 
 if TYPE_CHECKING:
@@ -400,10 +400,19 @@ class EpisodeStep(dict[str, Any]):
 
 
 @explain_mistakes
-class TagNames(tuple[str, ...]):
-    """The tags of an episode, which `Workspace.tag` and `Workspace.untag` change."""
+class TagNames(list[str]):
+    """The tags of an episode, which `Workspace.tag` and `Workspace.untag` change: a list without methods to do so."""
 
     _called: ClassVar = "ep.tags"
+    __setitem__ = __delitem__ = make_refusal("__setitem__")
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in read_foreign_names()["ep.tags"]:
+            raise UnknownName(f"the tags of an episode have no {name!r}", suggest_form(self, name))
+        return super().__getattribute__(name)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        return TagNames, ([*self],)
 
 
 @dataclass(frozen=True)

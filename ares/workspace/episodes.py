@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, overload
 
 from ares.console import count_of
 from ares.episode import Episode
-from ares.errors import EpisodeIndexError, RequestError, UnknownEpisode, WrongArguments
+from ares.errors import EpisodeIndexError, RequestError, UnknownEpisode, WrongArguments, shorten
 from ares.imports import import_optional
 from ares.registry import column_of, suggest_column
 from ares.workspace.arguments import read_episode_ids
@@ -82,17 +82,25 @@ class Episodes:
         self._table.check(filter)
         return self._view(self._selection.filtered(filter))
 
-    def sort(self, column: str, descending: bool = False) -> Episodes:
-        """Order by a column; missing values come last, and equal values keep the order before.
+    def sort(self, column: str | Iterable[str], descending: bool | Iterable[bool] = False) -> Episodes:
+        """Order by columns, the first one first; missing values come last, and equal values keep the order before.
 
             >>> ws.episodes.sort("num_steps", descending=True)
+            >>> ws.episodes.sort(["success", "num_steps"], descending=[True, False])
+
+        Args:
+            column: A column, or several.
+            descending: Whether the highest value comes first; one flag for all columns, or one for each.
 
         Raises:
-            RequestError: The column does not exist.
+            RequestError: A column does not exist, or there is another number of flags.
         """
-        column = column_of(column, self.columns)
-        self._table.schema([column])
-        return self._view(self._selection.sorted_by(f"{column} DESC" if descending else column))
+        names = [column_of(name, self.columns) for name in _read_names(column)]
+        self._table.schema(names)
+        flags = descending if isinstance(descending, Iterable) else [descending] * len(names)
+        pairs = list(zip(names, flags, strict=True))
+        order = ", ".join(f"{name} DESC" if is_descending else name for name, is_descending in pairs)
+        return self._view(self._selection.sorted_by(order))
 
     def take(self, count: int) -> Episodes:
         """Keep the first episodes.
@@ -122,9 +130,12 @@ class Episodes:
     def __and__(self, other: object) -> Episodes:
         """The episodes that are also in another view, a set, hits or a list of ids, in the order of this view.
 
-        Unknown ids are left out.
+        Unknown ids are left out. A Series of flags is a mask of this view.
         """
         return self._view(self._selection.combined("and", self._other(other)))
+
+    # So that pandas leaves `mask & view` to this class.
+    __rand__, __pandas_priority__ = __and__, 5_000
 
     def __or__(self, other: object) -> Episodes:
         return self._view(self._selection.combined("or", self._other(other)))
@@ -136,7 +147,9 @@ class Episodes:
 
     def _other(self, other: object) -> Selection:
         """The rows of another view, or of what has ids: a set, hits, episodes, a list of ids."""
-        other = other if isinstance(other, Episodes) else getattr(other, "members", other)
+        other = (
+            self[other] if str(getattr(other, "dtype", "")) == "bool" else getattr(other, "members", other)
+        )
         if isinstance(other, Episodes):
             if other._stores is not self._stores and other._stores.location != self._stores.location:
                 raise RequestError("the views are of two workspaces", "combine views of one")
@@ -306,16 +319,14 @@ class Episodes:
             >>> ws.episodes.to_arrow(["episode_id", "num_steps"])
 
         Args:
-            columns: Names; None for all of `columns`, and `task`, which is the instruction.
+            columns: Names; None for all of `columns`.
 
         Raises:
             RequestError: A column does not exist.
         """
-        if isinstance(columns, str) or not all(isinstance(name, str) for name in columns or ()):
-            raise WrongArguments("columns are a list of names", f"got {columns!r}; give ['num_steps']")
         snapshot = self._table.snapshot()
         known = snapshot.columns()
-        names = list(dict.fromkeys([*known, "task"]) if columns is None else columns)
+        names = _read_names(known if columns is None else columns)
         stored = [column_of(name, known) for name in names]
         table = self._selection.table(snapshot, list(dict.fromkeys(stored)))
         return table.select(stored).rename_columns(names)
@@ -381,7 +392,7 @@ class Episodes:
             )
         return set_values(self._stores, column, ids, make_values_array(values))
 
-    def groupby(self, column: str | list[str]) -> Groups[Episodes]:
+    def groupby(self, column: str | Iterable[str]) -> Groups[Episodes]:
         """The episodes by the values of a column, or of several, see `Groups`; the metadata is not taken.
 
             >>> for robot, view in ws.episodes.groupby("robot"):
@@ -393,12 +404,12 @@ class Episodes:
         """
         from ares.workspace.groups import Groups
 
-        names = [column] if isinstance(column, str) else column
+        names = _read_names(column)
         self.take(0).to_arrow(names)  # refuses what is no column
-        return Groups(self, list(names))
+        return Groups(self, names)
 
-    def info(self) -> pd.DataFrame:
-        """The columns: (C, 2) by name, their types and in how many episodes each has a value.
+    def info(self) -> None:
+        """Print the columns by name: their types, and in how many episodes each has a value.
 
         Raises:
             RequestError: pandas is not installed.
@@ -409,7 +420,7 @@ class Episodes:
             for name, values in zip(batch.schema.names, batch.columns, strict=True):
                 counts[name] += len(values) - values.null_count
         frame = import_optional("pandas").DataFrame({"type": columns, "episodes": counts})
-        return frame.rename_axis("column")
+        print(frame.rename_axis("column").to_string())
 
     def _read_batches(self, columns: Sequence[str]) -> pa.RecordBatchReader:
         """Columns of the episodes in any order, streamed."""
@@ -474,6 +485,16 @@ class Episodes:
         if self._stores.is_closed:
             raise RequestError("the workspace is closed", f"ares.open({self._stores.path!r}) opens it again")
         return self._stores.tables.episodes
+
+
+def _read_names(columns: object) -> list[str]:
+    """The names of columns. Raises WrongArguments for what is neither a name nor some names."""
+    names = [columns] if isinstance(columns, str) else list(columns) if isinstance(columns, Iterable) else []
+    if not names or not all(isinstance(name, str) for name in names):
+        raise WrongArguments(
+            "columns are a list of names", f"got {shorten(repr(columns), 60)}; give ['num_steps']"
+        )
+    return names
 
 
 def _check_count(count: int) -> int:

@@ -39,12 +39,8 @@ def _list_values(view: Any, column: str | list[str]) -> Any:
     return [_list_values(view, name) for name in column]
 
 
-def _sort_by(view: Any, by: str | list[str], ascending: bool | list[bool]) -> Any:
-    names = [by] if isinstance(by, str) else list(by)
-    orders = ascending if isinstance(ascending, list) else [ascending] * len(names)
-    for name, order in [*zip(names, orders, strict=True)][::-1]:
-        view = view.sort(name, descending=not order)
-    return view
+def _sort_values(view: Any, by: str | list[str], ascending: bool | list[bool] = True) -> Any:
+    return view.sort(by, [not flag for flag in ascending] if isinstance(ascending, list) else not ascending)
 
 
 def _count_values(view: Any, column: str) -> pd.Series[int]:
@@ -58,7 +54,7 @@ def _drop_duplicates(view: Any, subset: str | list[str]) -> Any:
 
 def _match_tags(view: Any, tags: str | list[str]) -> Any:
     names = [tags] if isinstance(tags, str) else tags
-    return view.where(" OR ".join(f"tagged({quote_literal(tag)})" for tag in names))
+    return view.where(" OR ".join(f"tagged({quote_literal(tag)})" for tag in names) or "false")
 
 
 def _count_bins(view: Any, column: str, bins: int = 10) -> tuple[list[int], list[float], int]:
@@ -78,8 +74,8 @@ _VIEW_NAMES: Mapping[str, Callable[..., Any] | property] = {
         ("first", lambda self: self[0]),
         ("last", lambda self: self[-1]),
         ("shuffle", lambda self, seed=0: self.sample(seed=seed)),
-        ("sort_by order_by", lambda self, by, reverse=False: _sort_by(self, by, not reverse)),
-        ("sort_values", lambda self, by, ascending=True: _sort_by(self, by, ascending)),
+        ("sort_by order_by", lambda self, by, descending=False: self.sort(by, descending)),
+        ("sort_values", _sort_values),
         ("select", lambda self, rows: self[rows]),
         ("exclude", lambda self, rows: self - self[rows]),
         ("select_columns select_fields", lambda self, columns: self.to_pandas(columns)),
@@ -196,11 +192,17 @@ def explain_mistakes(kind: Kind) -> Kind:
     kind.__getattr__ = _find_attribute  # type: ignore[attr-defined]
     for method in ("__getitem__", "__setitem__", "__delitem__"):
         if not hasattr(kind, method):
-            setattr(kind, method, _make_refusal(method))
+            setattr(kind, method, make_refusal(method))
+    kind.__call__ = _refuse_call  # type: ignore[method-assign]
     return kind
 
 
-def _make_refusal(method: str) -> Callable[..., NoReturn]:
+def _refuse_call(self: Any, *args: object, **kwargs: object) -> NoReturn:
+    called = getattr(self, "_called", type(self).__name__)
+    raise WrongArguments(f"{called} is not called as a function", "leave out the ()")
+
+
+def make_refusal(method: str) -> Callable[..., NoReturn]:
     """A method of that name, which Python calls for brackets, where an object has none."""
 
     def refuse(self: object, key: object, *values: object) -> NoReturn:
@@ -218,7 +220,7 @@ def _find_attribute(self: object, name: str) -> Any:
     """What `__getattr__` gives: the value of a further name. Raises UnknownName with what does its work."""
     kind = type(self)
     if any(name in vars(base) for base in kind.__mro__):
-        return object.__getattribute__(self, name)  # the error of a property stays as it is
+        return kind.__getattribute__(self, name)  # the error of a property stays as it is
     reason = f"{kind.__name__!r} object has no attribute {name!r}"
     if name.startswith("_"):  # Python, pickle and notebooks ask for many
         raise UnknownName(reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ares.annotation import SOURCE_PREFIX, Annotation, Cost, Producer, ProducerKind
 from ares.console import count_of
@@ -15,6 +15,7 @@ from ares.jobs import FAILURES
 from ares.rubric import CONTROL, read_tripwires
 from ares.search import SPACE_PREFIX, list_user_vectors
 from ares.store import batched, count_uncounted_answers, read_spending, select_shown
+from ares.workspace.foreign_names import explain_mistakes
 
 if TYPE_CHECKING:
     import lance
@@ -112,6 +113,7 @@ class FailureCount:
     example: str
 
 
+@explain_mistakes
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceStatus:
     """Counts of episodes, annotations, sets, table rows and failures.
@@ -136,6 +138,7 @@ class WorkspaceStatus:
         measured: By dataset and question, what people measured, see `ares.review.MeasuredShare.to_json`.
     """
 
+    _called: ClassVar = "ws.status()"
     workspace: str
     episodes: int
     removed: int

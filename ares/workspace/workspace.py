@@ -96,7 +96,9 @@ class Workspace:
     _called: ClassVar = "ws"
     _part: ClassVar = ("ws.episodes", Episodes)
 
-    def __init__(self, path: str, settings: Settings) -> None:
+    def __init__(self, path: str = "ws", settings: Settings | None = None) -> None:
+        if settings is None:
+            raise WrongArguments("a workspace is opened by a function", f"use ares.open({path!r})")
         self.path = path
         self.settings = settings
         self._stores: Stores | None = None

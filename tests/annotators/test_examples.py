@@ -128,6 +128,10 @@ def test_only_confirmed_episodes_that_are_apart_are_shown_and_the_nearest_first(
     (shown,) = _examples(ws).find([own])
     assert list(shown.episode_ids) == [key for key in _nearest(ws, own) if key != others[0]][:8]
     assert '"lighting": "dim"' in shown.prompt and len(shown.images) == len(shown.episode_ids)
+    loaded = _examples(ws)
+    ws.remove([shown.episode_ids[0]])
+    assert list(loaded.find([own])[0].episode_ids[:6]) == list(shown.episode_ids[1:7])
+    ws.undo()
     # Each is decoded once, for whatever episodes it is shown.
     decoded = list[str]()
 

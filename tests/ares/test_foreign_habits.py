@@ -70,7 +70,7 @@ df.groupby("success").count()["key"].to_dict() => {True: 3, False: 3}
 df.groupby("dataset").agg(rate=("success", "mean"))["rate"].item() => 3 / 6
 df.groupby(["dataset", "success"]).size().tolist() => [3, 3]
 {key: len(part) for key, part in df.groupby("success")} => {False: 3, True: 3}
-df.info()["episodes"]["success"] => 6
+df.info() => None
 df.apply(lambda row: row["num_steps"], axis=1).tolist() => view["num_steps"].tolist()
 [row["num_steps"] for _, row in df.iterrows()] => view["num_steps"].tolist()
 df.set_index("episode_id").loc[id]["num_steps"] => len(ep)
@@ -78,13 +78,15 @@ df.to_dict("records")[0]["episode_id"] => id
 df.pivot_table(index="success", values="num_steps").shape => (2, 1)
 df.plot("num_steps").to_dict()["mark"]["type"] => "bar"
 df.__setitem__("score", 1.0) !! use view.set_values('score', 1.0)
-df.drop(columns="success").shape, list(df.drop(columns=df.column_names)) => ((6, len(view.columns)), ["task"])
+df.drop(columns="success").shape, list(df.to_pandas()) => ((6, len(view.columns) - 1), list(view.columns))
 df["task"].value_counts().index.name, df.groupby("task").size().index.name => ("task", "task")
 df.groupby("task")["length"].max().tolist() => df.groupby("instruction")["num_steps"].max().tolist()
 df.groupby("success").agg({"fps": "mean"})["fps"].tolist() => [10.0, 10.0]
 pd.crosstab(df["task"], df["success"]).index.name => "task"
 df[["task", "instruction"]].columns.tolist() => ["task", "instruction"]
-df.to_pandas()["task"].tolist() => view["instruction"].tolist()
+df.sort_values(iter(["success", "num_steps"])) => view.sort("num_steps").sort("success")
+df.groupby(iter(["dataset", "success"])).size().tolist() => [3, 3]
+df["success"] & df, df & (df["num_steps"] > 50) => (view.where("success"), view.where("num_steps > 50"))
 df.sort_values(["success", "num_steps"], ascending=[False, True]) => view.sort("num_steps").sort("success", True)
 pd.DataFrame(df)["instruction"].tolist() => [ep.instruction for ep in view]
 pd.DataFrame(list(df))["caption" if "caption" in view.columns else "key"].tolist() => [ep.key for ep in view]
@@ -108,7 +110,8 @@ ds.train_test_split(test_size=0.2) !! use ws.sets.split(
 ds.push_to_hub("lab/data") !! use ws.export(view,
 ds.with_format("torch") !! use ws.torch_dataset(view)
 ds.add_column("score", [1]) !! use view.set_values(
-list(ds.remove_columns(ds.column_names)), ds.rename_column("key", "name")["name"].tolist() => (["task"], [*ds["key"]])
+list(ds.remove_columns(ds.column_names)), ds.rename_column("key", "name")["name"].tolist() => ([], [*ds["key"]])
+ds.sort(["success", "num_steps"], reverse=[True, False]) => view.sort("num_steps").sort("success", True)
 ds.filter(lambda ep: ep["num_steps"] > 50, num_proc=2) => view.where("num_steps > 50")
 [len(batch["task"]) for batch in ds.iter(batch_size=4)], ds.shard(num_shards=4, index=1) => ([4, 2], view[1::4])
 next(iter(ds))["num_steps"] => len(ep)
@@ -129,7 +132,7 @@ ds.select([id]), ds.exclude([id]) => (view[[id]], view[1:])
 ds.get_field_schema() => view.columns
 ds.values("num_steps") => view["num_steps"].tolist()
 ds.values(["num_steps", "key"]) => [view["num_steps"].tolist(), view["key"].tolist()]
-ds.match_tags(["odd", "name"]), list(ds.exists("success", False)) => (view[:3], [])
+ds.match_tags(["odd", "name"]), ds.match_tags([]), list(ds.exists("success", False)) => (view[:3], [], [])
 ds.histogram_values("num_steps", bins=2) => ([2, 4], [32.0, 43.5, 55.0], 0)
 sample.field_names => list(view.columns)
 ws.match("num_steps > 50").count(), ws.count_values("dataset") => (5, {"metaworld_sawyer": 6, "video": 2})
@@ -138,7 +141,7 @@ ds.delete_samples([id]) !! use ws.remove(view)
 ds.save_view("mine") !! use ws.sets.create('mine', view)
 ds[:2] + ds[1:3] => view[:3]
 sample["instruction"], sample.id, sample.filepath => (ep.instruction, id, ep.source)
-sample.tags, view[1].tags => (["name"], ["odd"])
+sample.tags == ["name"], sample.tags + view[1].tags, hasattr(sample.tags, "append") => (True, ["name", "odd"], False)
 sample.caption, sample["notes"] => (None, None)
 sample.to_dict() => dict(ep)
 sample.get("nothing", 0), "caption" in sample, "nothing" in sample => (0, True, False)
@@ -160,6 +163,9 @@ len(ds[0]), len(list(ds[0])), ds[0].num_frames => (len(ep), len(ep), len(ep))
 [step["action"] for step in ds[0]] => list(ep.action)
 ds[0][-1]["seconds"], len(ds[0][2:5]) => (ep["timestamp"][-1], 3)
 ds.meta !! use view.info()
+steps.fps !! use dataset.rate_hz
+steps.num_frames !! use len(dataset)
+steps.meta !! dataset.statistics
 ds[0].frames[0], len(ds[0].frames) => (ds[0].frames("", [0.0])[0], len(ds[0]))
 ds[0].frames[-2:], ds[0].frames["image"].shape => (ds[0].frames()[-2:], (len(ep), 128, 128, 3))
 ds[0][3]["observation.images.image"] => ds[0].frames("image", [ds[0]["timestamp"][3]])[0]
@@ -184,7 +190,14 @@ df[-7] !! number -7: the view has 6, counted from 0
 df["zzz"] !! no episode 'zzz'
 df["aaaa"] !! no episode 'aaaa'
 df.take(-1) !! a whole number from 0 on: got -1
-df.to_arrow("num_steps") !! columns are a list of names
+df.to_arrow([5]) !! columns are a list of names
+df.groupby(5) !! columns are a list of names
+df.groupby([]) !! columns are a list of names
+sample.tags.__setitem__(0, "good") !! use ws.tag('name', ep)
+ws.status().num_episodes !! use ws.status().episodes
+ws.episodes() !! leave out the ()
+ws.tags() !! leave out the ()
+ares.Workspace("ws") !! use ares.open('ws')
 df[[True, False]] !! 6 episodes
 df[["dataset", "nothing"]] !! no column 'nothing'
 df.groupby("dataset").agg({"nothing": "mean"}) !! nothing
@@ -332,7 +345,8 @@ def typed(template: Path, tmp_path: Path) -> Iterator[dict[str, Any]]:
         names: dict[str, Any] = {"ws": ws, "view": view, "df": view, "ds": view, "other": view[:2]}
         names |= {"ep": view[0], "sample": view[0], "id": view[0].episode_id, "np": np, "pd": pd}
         names |= {"ares": ares, "pc": pc, "PIL": PIL, "DataLoader": DataLoader}
-        names |= {"step": view[0][0], "object_of": object_of}
+        names |= {"step": view[0][0], "object_of": object_of, "steps": ws.torch_dataset(view, cameras=[])}
+        names["dataset"] = names["steps"]
         names |= {"the_set": ws.sets.create("short", view[:3]), "duckdb": duckdb}
         names |= {"table": ws.search("door", by="captions")}
         names |= {"hits": names["table"], "hit": names["table"][0]}

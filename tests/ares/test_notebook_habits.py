@@ -54,7 +54,12 @@ def fails_once(episode: Any) -> np.float64:
     return np.float64(episode.trajectory.timestamps[-1])
 
 
-def test_what_a_workspace_gives_is_pickled_and_copied(ws: Workspace) -> None:
+def test_what_a_workspace_gives_is_pickled_and_copied(
+    ws: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert copy.deepcopy(pickle.loads(pickle.dumps(ws.episodes[1].tags))) == ["odd"]
+    ws.episodes.info()
+    assert f"{'num_steps':<20}" in (shown := capsys.readouterr().out) and "int64         9" in shown
     hits = ws.search("drawer", by="captions")
     things = (ws, ws.episodes[:2], ws.episodes[0], ws.sets, ws.sets["short"], ws.review, hits, ws.datasets)
     opened, view, episode, sets, short, _, hits, datasets = pickle.loads(pickle.dumps(things))

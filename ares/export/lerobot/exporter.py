@@ -123,7 +123,7 @@ class LeRobotV21Writer:
 
     def __init__(self, root: Path, group: DatasetGroup, stores: Stores) -> None:
         self._root, self._group = root, group
-        self._features = data_features(group)
+        self._features, self._signals = data_features(group), signal_columns(group)
         self._data_schema = data_schema(self._features, _LIST_TYPE)
         self._ares_schema = ares_schema(stores)
         self._formats: dict[str, StreamFormat] = {}
@@ -142,7 +142,7 @@ class LeRobotV21Writer:
         """
         number, first_row, episode = self.counts.episodes, self.counts.frames, item.retimed.episode
         tasks, task_index = self.counts.add(item)
-        columns = make_episode_data_columns(self._group, item, number, first_row, task_index)
+        columns = make_episode_data_columns(self._group, self._signals, item, number, first_row, task_index)
         stats = column_stats(columns) | {camera_key(name): video.stats for name, video in videos.items()}
         self._write_table(columns, number)
         if self._segments:

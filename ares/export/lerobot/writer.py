@@ -44,6 +44,7 @@ from ares.export.lerobot.tables import (
     write_subtasks,
 )
 from ares.export.retime import RetimedEpisode, step_frames
+from ares.export.signal_columns import SignalColumn
 from ares.formats import (
     ACTION_KEY,
     ARES_PREFIX,
@@ -360,7 +361,7 @@ class LeRobotWriter:
     can_point = True
 
     def __init__(self, root: Path, group: DatasetGroup, stores: Stores) -> None:
-        self._root, self._group = root, group
+        self._root, self._group, self._signals = root, group, signal_columns(group)
         self._ares_schema = ares_schema(stores)
         has_texts = group.episodes_with_segments > 0
         self._features = data_features(group) | (text_features(group) if has_texts else {})
@@ -387,7 +388,7 @@ class LeRobotWriter:
         """
         number, first_row, episode = self.counts.episodes, self.counts.frames, item.retimed.episode
         tasks, task_index = self.counts.add(item)
-        columns = make_episode_data_columns(self._group, item, number, first_row, task_index)
+        columns = make_episode_data_columns(self._group, self._signals, item, number, first_row, task_index)
         texts = self._add_texts(number, item, columns, self._segments) if self._segments else {}
         stats = column_stats(columns)
         stats |= {camera_key(name): video.stats for name, video in videos.items() if video.stats}
@@ -488,12 +489,18 @@ class LeRobotWriter:
 
 
 def make_episode_data_columns(
-    group: DatasetGroup, item: ExportItem, number: int, first_row: int, task_index: int | list[int]
+    group: DatasetGroup,
+    signals: Mapping[str, SignalColumn],
+    item: ExportItem,
+    number: int,
+    first_row: int,
+    task_index: int | list[int],
 ) -> dict[str, Any]:
     """The data columns of an episode, each (T, D).
 
     Args:
         group: The group of the episode.
+        signals: Its further signals, see `signal_columns`.
         item: The episode.
         number: Its number in the dataset.
         first_row: Number of its first step in the dataset.
@@ -503,13 +510,13 @@ def make_episode_data_columns(
 
     trajectory, count = item.retimed.trajectory, item.retimed.episode.num_steps
     steps = np.arange(count, dtype=np.int64)
-    signals = {STATE_KEY: trajectory.state, ACTION_KEY: trajectory.action}
+    main = {STATE_KEY: trajectory.state, ACTION_KEY: trajectory.action}
     columns: dict[str, Any] = {
-        name: signal.values for name, signal in signals.items() if signal and signal.names
+        name: signal.values for name, signal in main.items() if signal and signal.names
     }
     if group.has_reward and trajectory.reward is not None:
         columns[REWARD_KEY] = trajectory.reward
-    for name, column in signal_columns(group).items():
+    for name, column in signals.items():
         columns[column.key] = trajectory.extra[name].values.astype(column.dtype)
     columns |= {
         "timestamp": (steps / group.rate_hz).astype(np.float32),

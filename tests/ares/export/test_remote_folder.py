@@ -107,6 +107,20 @@ def test_a_second_export_to_a_prefix_ends_the_first(sample_workspace: Workspace,
             sample_workspace.export("few", url, format="parquet", quiet=True)
     assert sample_workspace.export("few", url, format="parquet", quiet=True).episodes == 4
     assert not left.exists() and not marker.exists()
+    # A whole export stays: of another set or format nothing is encoded, and its own repeat ends.
+    for name, format, error, words in (
+        ("video", "parquet", RequestError, "not empty"),
+        ("few", "jsonl", RequestError, "not empty"),
+        ("few", "parquet", StoreError, "an earlier export is there"),
+    ):
+        marker.fs.pipe_file(marker.path, b"of a run that was killed")
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(error, match=words):
+            patch.setattr("ares.export.run._export_locally", None)
+            if error is StoreError:
+                patch.setattr(marker.fs, "pipe_file", lambda *_: _fail())
+            sample_workspace.export(name, url, format=format, quiet=True)
+        assert marker.exists() == (error is StoreError)
+    assert sample_workspace.export("few", url, format="parquet", quiet=True).episodes == 4
 
 
 # What changes a bucket.

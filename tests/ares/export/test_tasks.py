@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import pyarrow.parquet as pq
 import pytest
@@ -166,8 +167,12 @@ def test_a_task_is_what_was_asked_for_and_every_episode_is_counted(
     tmp_path: Path,
 ) -> None:
     workspace, selection = cases
-    dest = tmp_path / "out"
-    report = workspace.export(selection, dest, format=format, quiet=True, task=source)
+    dest, table = tmp_path / "out", type(workspace.stores.tables.episodes)
+    with patch.object(table, "scan", autospec=True, side_effect=table.scan) as scan:
+        report = workspace.export(selection, dest, format=format, quiet=True, task=source)
+    # To plan, where there are groups, and to write.
+    reads = sum("acceptable" in call.args[1] for call in scan.call_args_list)
+    assert reads == (1 if format == "parquet" else 2)
     expected = [expected_task(instruction, history, source) for instruction, history in CASES]
     assert read_tasks(dest) == [text for text, _ in expected]
     counts = Counter(name for _, name in expected)
