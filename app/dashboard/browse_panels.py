@@ -111,7 +111,9 @@ def _draw_values(facet: Facet, current: ColumnFilter) -> None:
 
     def label(value: str) -> str:
         name = "none" if value == MISSING else value_words(column, value, producers) or "(empty)"
-        return f"{name} · {counts.get(value, 0):,}"
+        # A list of options shows its texts as they are.
+        text = escape_markdown(name) if len(options) <= _MOST_PILLS else name
+        return f"{text} · {counts.get(value, 0):,}"
 
     def apply() -> None:
         values_now = [str(value) for value in st.session_state.get(key) or ()]
@@ -123,11 +125,7 @@ def _draw_values(facet: Facet, current: ColumnFilter) -> None:
     show_value(key, [*current.values, *([MISSING] if current.missing else [])])
     change, name = guard_field(key, apply), format_column_label(column)
     if len(options) <= _MOST_PILLS:
-        # A list of options shows its texts as they are.
-        st.pills(
-            name, options, selection_mode="multi", key=key, on_change=change,
-            format_func=lambda value: escape_markdown(label(value)),
-        )  # fmt: skip
+        st.pills(name, options, selection_mode="multi", key=key, format_func=label, on_change=change)
     else:
         st.multiselect(name, options, key=key, format_func=label, on_change=change)
 
