@@ -60,8 +60,8 @@ def make_set_create_command(
     if view.is_search:
         selected["min_score"] = f"{selected['min_score']:.4g}"
     options = {**selected, "min_precision": min_precision, "workspace": workspace}
-    given = {f"--{name.replace('_', '-')}": str(value) for name, value in options.items() if value}
-    parts = [part for option in given.items() for part in option]
+    values = {f"--{name.replace('_', '-')}": str(value) for name, value in options.items() if value}
+    parts = [part for option in values.items() for part in option]
     return shlex.join(["ares", "set", "create", name, *parts])
 
 
