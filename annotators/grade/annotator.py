@@ -153,9 +153,7 @@ class GradeAnnotator:
 
     def estimate(self, subject: Subject) -> Cost:
         """The expected cost of a caption, before any was graded."""
-        rubric = self.grader.rubric
-        questions = sum(criterion.claim and criterion.slot is None for criterion in rubric.criteria)
-        cost = self.grader.judge.expect_cost(subject, questions)
+        cost = self.grader.judge.expect_cost(subject)
         usd = price_usd(self._price, cost.tokens_in, cost.tokens_out) if self._is_remote else 0.0
         return replace(cost, usd=usd)
 

@@ -77,13 +77,8 @@ class Judge(FrameJudge, Protocol):
     def judge(self, cases: Sequence[GradeCase]) -> Sequence[Judgement | PaidFailure | AresError]:
         """One result per case; a failure means that the model could not be called, and that a retry may help."""
 
-    def expect_cost(self, subject: Subject, questions: int) -> Cost:
-        """Calls and tokens for one caption that was not observed, as they are expected before any measurement.
-
-        Args:
-            subject: The subject.
-            questions: Criteria of the rubric that are about no slot.
-        """
+    def expect_cost(self, subject: Subject) -> Cost:
+        """Calls and tokens for one caption that was not observed, as they are expected before any measurement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,6 +81,12 @@ def _load_judge(
             candidates,
             grade_options.camera,
         )
+    if claims := [criterion.id for criterion in rubric.criteria if criterion.claim and not criterion.slot]:
+        raise RequestError(
+            "a judge hf:... or openai:... rules on slots alone",
+            f"rubric {rubric.id!r} has {claims[0]}; a question about the frames is a field of "
+            "`ares annotate attributes --fields FILE`",
+        )
     from ares_annotators.grade.observing_judge import ObservingJudge
     from ares_annotators.grade.segment_observer import MAX_NEW_TOKENS, SegmentObserver
     from ares_annotators.grade.slot_values import DatasetValues

@@ -50,9 +50,9 @@ class PanelJudge:
         """What any of the judges needs."""
         return merge_frame_requests([judge.select_frames(subject) for judge in self._members])
 
-    def expect_cost(self, subject: Subject, questions: int) -> Cost:
+    def expect_cost(self, subject: Subject) -> Cost:
         """The calls of all judges."""
-        return sum((judge.expect_cost(subject, questions) for judge in self._members), Cost())
+        return sum((judge.expect_cost(subject) for judge in self._members), Cost())
 
     def preflight(self) -> Preflight:
         """Check that every judge answers."""
