@@ -1,4 +1,4 @@
-"""`ares rubric`: show and check rubrics, attack their judge, and revise captions."""
+"""`ares rubric`: show a rubric, attack its judge, and revise captions."""
 
 from __future__ import annotations
 
@@ -144,13 +144,12 @@ def add_rubric_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.set_defaults(run=run_rubric)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    show = actions.add_parser("show", help="the criteria of a rubric")
-    check = actions.add_parser("check", help="read a rubric and print the hash that its grades will carry")
+    show = actions.add_parser("show", help="the criteria of a rubric, and the hash that its grades carry")
     attack = actions.add_parser("attack", help="grade captions with many controls, and say what passes")
     revise = actions.add_parser(
         "revise", help="ask for refused captions again with what failed, and measure it"
     )
-    for action in (show, check, attack, revise):
+    for action in (show, attack, revise):
         action.add_argument(
             "rubric", nargs="?", default="caption", metavar="RUBRIC", help="a shipped name or a YAML file"
         )
@@ -166,24 +165,20 @@ def add_rubric_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_rubric(args: argparse.Namespace) -> int:
-    """Show, check or attack a rubric, or revise captions. Returns 1 where half of a kind of false texts is accepted.
+    """Show or attack a rubric, or revise captions. Returns 1 where half of a kind of false texts is accepted.
 
     Raises RequestError naming the first field of a rubric that is wrong.
     """
     actions = {"attack": _attack_judge, "revise": _revise_captions}
-    return actions.get(args.action, _show_or_check_rubric)(args)
+    return actions.get(args.action, _show_rubric)(args)
 
 
-def _show_or_check_rubric(args: argparse.Namespace) -> int:
+def _show_rubric(args: argparse.Namespace) -> int:
     from ares_annotators.grade import load_rubric
 
     rubric = load_rubric(args.rubric)
     document: dict[str, Any] = {**rubric.model_dump(mode="json"), "hash": rubric.hash}
     headline = f"{rubric.id} {rubric.version}  {rubric.hash}"
-    if args.action == "check":
-        summary = {key: document[key] for key in ("id", "version", "hash")}
-        answer(args, {**summary, "criteria": len(rubric.criteria)}, lambda: headline)
-        return 0
     rows = [
         (criterion.id, criterion.category, criterion.applies_when, criterion.text)
         for criterion in rubric.criteria
