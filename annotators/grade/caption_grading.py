@@ -117,16 +117,12 @@ class CaptionGrader:
         value: dict[str, Json] = {
             **graded.value,
             GRADE_TIME_COLUMN: time.time(),
-            "slots": read.source if judge.vlm else "phrases",
             "rubric": rubric.id,
             "rubric_version": rubric.version,
             "rubric_hash": rubric.hash,
-            "caption_id": work.subject.id,
             **({"success_id": outcome.annotation_id} if outcome else {}),
         }
         judgement = graded.judgement
-        if judgement.observation_ids:
-            value["observation_ids"] = list[Json](judgement.observation_ids)
         seconds = sorted({second for ruling in graded.rulings for second in ruling.evidence})
         cameras = list(judge.select_frames(work.subject))
         camera = cameras[0] if len(cameras) == 1 else ""

@@ -53,14 +53,12 @@ class Judgement:
         paid: What was paid for them now.
         observations: What the judge saw before it knew the caption, as new facts of the segment; empty where it saw
             nothing before, or where the log has them.
-        observation_ids: Ids of the stored observations that the rulings rest on, or were compared with.
     """
 
     rulings: Sequence[Ruling]
     cost: Cost = field(default_factory=Cost)
     paid: Cost = field(default_factory=Cost)
     observations: Sequence[Annotation] = ()
-    observation_ids: Sequence[str] = ()
 
 
 class Judge(FrameJudge, Protocol):

@@ -179,10 +179,14 @@ class ObservingJudge:
         contested: list[SlotSettlement] = []
         lists: list[list[tuple[ImagesForJudge, SlotOptions]]] = []
         for caption in captions:
-            choices = caption.open_choices()
-            if choices and (shown := self._read_images(caption)):
+            if not (choices := caption.open_choices()):
+                continue
+            shown = self._frames.read(caption.case.work)
+            if isinstance(shown, ImagesForJudge):
                 contested.append(caption)
                 lists.append([(shown, choice) for choice in choices])
+            else:
+                caption.fail(shown)
         replies = iter(ask_lists(self.vlm, lists, _choice_request, _read_choices))
         for caption, entries in zip(contested, lists, strict=True):
             by_slot: dict[SlotName, EntryReply[ObservedPart]] = {
@@ -191,14 +195,6 @@ class ObservingJudge:
             for reply in by_slot.values():
                 _charge_first([caption], reply)
             caption.take_choices(by_slot)
-
-    def _read_images(self, caption: SlotSettlement) -> ImagesForJudge | None:
-        """The images of a caption; None where they cannot be read, which fails the caption."""
-        read = self._frames.read(caption.case.work)
-        if isinstance(read, ImagesForJudge):
-            return read
-        caption.fail(read)
-        return None
 
     def _ask_about_words(self, captions: Sequence[SlotSettlement]) -> None:
         """Ask which words beside the slots say more; they come last, as a caption that is refused needs no answer."""

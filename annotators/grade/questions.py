@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Annotated, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import Field, RootModel, StringConstraints
 
@@ -180,19 +180,21 @@ def slot_options(segment: str, slot: SlotName, claimed: str, rival: str) -> Slot
 
 def choice_request(choices: Sequence[SlotOptions], shown: ImagesForJudge) -> VlmRequest:
     """The question which of some values the frames show, for slots of one caption."""
+    prompt = read_prompt(_PACKAGE, "choose").replace("{legend}", shown.plan.legend())
     request = _list_request(
-        _describe_slots(_frames_prompt("choose", shown), [slot for slot, _ in choices]),
+        _describe_slots(prompt, [slot for slot, _ in choices]),
         [{"slot": slot, "options": list[Json](options)} for slot, options in choices],
         [_choice_schema(options, shown) for _, options in choices],
         tokens=MAX_NEW_TOKENS * len(choices),
     )
-    return _with_frames(request, shown)
+    return replace(request, images=shown.images, system=read_prompt(_PACKAGE, "observe_system"))
 
 
 def _choice_schema(options: Sequence[str], shown: ImagesForJudge) -> dict[str, Json]:
     schema = ChoiceReply.model_json_schema()
     schema["properties"]["option"]["maximum"] = len(options)
-    return _limit_frames(schema, shown)
+    schema["properties"]["frames"]["items"]["maximum"] = min(len(shown.seconds), MOST_FRAMES)
+    return schema
 
 
 def parse_choices(
@@ -208,20 +210,6 @@ def parse_choices(
     return find_unshown_frame(read, seconds) or [
         make_part(options[item.option - 1], item, seconds) for item, (_, options) in pairs
     ]
-
-
-def _limit_frames(schema: dict[str, Any], shown: ImagesForJudge) -> dict[str, Json]:
-    """The schema of a reply that cites frames, of those that are shown."""
-    schema["properties"]["frames"]["items"]["maximum"] = min(len(shown.seconds), MOST_FRAMES)
-    return schema
-
-
-def _frames_prompt(name: str, shown: ImagesForJudge) -> str:
-    return read_prompt(_PACKAGE, name).replace("{legend}", shown.plan.legend())
-
-
-def _with_frames(request: VlmRequest, shown: ImagesForJudge) -> VlmRequest:
-    return replace(request, images=shown.images, system=read_prompt(_PACKAGE, "observe_system"))
 
 
 _AGREES, _OTHERWISE = "the frames show what the caption says", "the frames show something else"

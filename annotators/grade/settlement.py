@@ -229,7 +229,6 @@ class SlotSettlement:
             cost=self._cost,
             paid=self._paid,
             observations=[item.annotation for item in seen if item.annotation],
-            observation_ids=[item.annotation_id for item in seen if item.annotation_id],
         )
 
     def _open(self) -> list[Criterion]:

@@ -88,7 +88,6 @@ def _combine_judgements(
         cost=sum((item.cost for item in judgements), Cost()),
         paid=paid,
         observations=[annotation for item in judgements for annotation in item.observations],
-        observation_ids=[key for item in judgements for key in item.observation_ids],
     )
 
 

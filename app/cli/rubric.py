@@ -25,17 +25,13 @@ if TYPE_CHECKING:
     from ares_annotators.revise import RevisionRun
 
 
-# Most episodes of an attack.
-_ATTACKED_EPISODES = 60
-
-
 def format_attack_report(run: AttackRun) -> Iterator[Block]:
     """What an attack has shown."""
     usd = "unknown" if run.cost.usd is None else f"{run.cost.usd:.4f} USD"
     failed = [f"episodes whose caption could not be graded: {run.failed}"] if run.failed else []
     yield from paragraphs(
         [
-            f"judge {run.judge}, seed {run.seed}",
+            f"judge {run.judge}",
             *(block for name, shown in run.datasets.items() for block in _dataset_blocks(name, shown)),
             *failed,
             f"paid: {count_of(run.cost.calls, 'call')}, {usd}",
@@ -104,18 +100,14 @@ def _judge_options(args: argparse.Namespace, stores: Stores) -> Options:
 def format_revision_report(run: RevisionRun) -> Iterator[Block]:
     """What a revision has done and shown."""
     usd = "unknown" if run.cost.usd is None else f"{run.cost.usd:.4f} USD"
-    changes = {"judge": run.acceptance, "hidden criteria": run.hidden_criteria}
+    change = run.hidden_criteria
     state = "shown" if run.is_adopted else "not shown"
     yield from paragraphs(
         [
             f"{count_of(run.captions, 'caption')} by {run.first}; revised by {run.second}, judge {run.judge}",
             f"criteria of which the captioner is not told: {', '.join(run.hidden)}",
             f"{count_of(run.refused, 'caption')} asked again, {run.changed} changed, {run.compared} compared",
-            *(
-                describe_difference(f"{name}: after - before", change)
-                for name, change in changes.items()
-                if change
-            ),
+            *([describe_difference("hidden criteria: after - before", change)] if change else []),
             f"the revised captions are {state}: {run.reason}",
             *(f"failed {count}: {reason}" for reason, count in run.failures.items()),
             f"paid: {count_of(run.cost.calls, 'call')}, {usd}",
@@ -189,11 +181,10 @@ def _show_rubric(args: argparse.Namespace) -> int:
 
 
 def _attack_judge(args: argparse.Namespace) -> int:
-    from ares_annotators.grade import AttackRequest, run_attack
+    from ares_annotators.grade import run_attack
 
     stores = open_workspace(args).stores
     options = _judge_options(args, stores)
-    request = AttackRequest(where=args.where, episodes=_ATTACKED_EPISODES, seed=0, budget_usd=args.budget)
-    attack = run_attack(stores, options, request)
+    attack = run_attack(stores, options, args.where, args.budget)
     answer(args, asdict(attack), lambda: format_attack_report(attack))
     return 1 if attack.broken else 0

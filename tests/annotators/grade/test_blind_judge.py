@@ -39,7 +39,6 @@ def test_a_true_caption_is_accepted_by_one_observation(grade: Any, model_server:
     )  # fmt: skip
     assert item["slot"] == "object" and len(item["evidence"]) == 2 and item["margin"] == 0.9
     assert value_of(outcome)["grade_margin"] == 0.9
-    assert value_of(outcome)["slots"] == "caption"
 
 
 def test_other_words_cost_one_comparison_in_the_workspace(grade: Any, model_server: Any) -> None:
@@ -216,10 +215,8 @@ def test_the_observation_is_a_fact_that_captions_share(grade: Any, model_server:
     first = grade()
     (fact,) = [item for item in first.annotations if item.name == "observation"]
     assert (fact.subject_kind, fact.cost.calls, fact.value["object"]["value"]) == ("segment", 1, "drawer")
-    assert value_of(first)["observation_ids"] == [fact.annotation_id]
     second = grade("close the green door", object="door")
     assert _kinds(model_server)["observation"] == 1, "the second caption pays no observation"
-    assert value_of(second)["observation_ids"] == [fact.annotation_id]
     assert [item.name for item in second.annotations] == ["grade"], "it is stored once"
 
 
