@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from ares_annotators.grade.annotator import GradeAnnotator as GradeAnnotator
     from ares_annotators.grade.attack import (
         AttackedDataset as AttackedDataset,
-        AttackRequest as AttackRequest,
         AttackRun as AttackRun,
         run_attack as run_attack,
     )

@@ -146,19 +146,15 @@ class GradeAnnotator:
 
     def preflight(self, producers: Sequence[Producer]) -> Preflight:
         """Raises RequestError where the run makes captions by kin of the judge."""
-        grader = self.grader
         for producer in producers:
-            error = model_family_error(self.producer, producer, grader.outcomes.families_file)
+            error = model_family_error(self.producer, producer, self.grader.outcomes.families_file)
             if error and producer.annotator == self.captions.captions:
                 raise error
-        checked = grader.judge.preflight()
-        return replace(checked, warnings=[*checked.warnings, *grader.outcomes.warnings(grader.rubric)])
+        return self.grader.judge.preflight()
 
     def estimate(self, subject: Subject) -> Cost:
         """The expected cost of a caption, before any was graded."""
-        rubric = self.grader.rubric
-        questions = sum(criterion.claim and criterion.slot is None for criterion in rubric.criteria)
-        cost = self.grader.judge.expect_cost(subject, questions)
+        cost = self.grader.judge.expect_cost(subject)
         usd = price_usd(self._price, cost.tokens_in, cost.tokens_out) if self._is_remote else 0.0
         return replace(cost, usd=usd)
 

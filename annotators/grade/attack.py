@@ -9,7 +9,6 @@ from random import Random
 from typing import TYPE_CHECKING, cast
 
 from ares.annotation import Annotation, Cost
-from ares.console import count_of
 from ares.errors import RequestError
 from ares.rubric import CONTROL_KINDS, normalize_caption
 from ares.statistics import wilson_interval
@@ -32,27 +31,10 @@ if TYPE_CHECKING:
     from ares_annotators.base import Options
 
 
-# Batteries of an attack.
-_SCALE = 10
+# Batteries of an attack, the most episodes that it takes, and the seed of its sample and of its texts.
+_SCALE, _EPISODES, _SEED = 10, 60, 0
 # No annotation has this producer: the texts are nobody's captions.
 _NO_PRODUCER = "attack"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttackRequest:
-    """What an attack is to do.
-
-    Attributes:
-        where: SQL filter over the episode columns.
-        episodes: Most episodes.
-        seed: Of the sample and of the texts.
-        budget_usd: Hard stop, or None.
-    """
-
-    where: str = ""
-    episodes: int
-    seed: int
-    budget_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +59,10 @@ class AttackedDataset:
     Attributes:
         kinds: False texts by kind.
         true_captions: True captions.
-        passed: Kind, episode and text of each false text that was accepted.
     """
 
     kinds: Mapping[str, AcceptedCount]
     true_captions: AcceptedCount
-    passed: Sequence[Mapping[str, str]]
 
     @property
     def is_broken(self) -> bool:
@@ -97,8 +77,6 @@ class AttackRun:
 
     Attributes:
         judge: Name of the judge.
-        seed: Seed of the sample and of the texts.
-        episodes: Number of episodes.
         cost: What was paid.
         warnings: What a person should know.
         datasets: What it shows, by dataset.
@@ -107,8 +85,6 @@ class AttackRun:
     """
 
     judge: str
-    seed: int
-    episodes: int
     cost: Cost
     warnings: Sequence[str]
     datasets: Mapping[str, AttackedDataset]
@@ -116,21 +92,19 @@ class AttackRun:
     failed: int
 
 
-def sample_true_captions(stores: Stores, request: AttackRequest) -> list[Subject]:
+def sample_true_captions(stores: Stores, where: str) -> list[Subject]:
     """True captions of a random sample of episodes: their instructions, with the outcome.
 
     Raises:
         RequestError: The filter is wrong, or no episode has an instruction.
     """
-    rows = sorted(_read_instructions(stores, request.where), key=lambda row: row[0])
-    Random(request.seed).shuffle(rows)
+    rows = sorted(_read_instructions(stores, where), key=lambda row: row[0])
+    Random(_SEED).shuffle(rows)
     # Texts are read as captions until enough have one: of a million that would take half a minute.
     captions = ((key, _true_caption(text, success)) for key, text, success in rows)
-    drawn = list(islice(((key, caption) for key, caption in captions if caption), request.episodes))
+    drawn = list(islice(((key, caption) for key, caption in captions if caption), _EPISODES))
     if not drawn:
-        raise RequestError(
-            "no episode has a true caption", f"instruction is empty where {request.where or 'true'}"
-        )
+        raise RequestError("no episode has a true caption", f"instruction is empty where {where or 'true'}")
     return [_make_subject(stores, key, text) for key, text in drawn]
 
 
@@ -146,15 +120,6 @@ def _true_caption(text: str, success: bool | None) -> str:
     """What an instruction says as a caption: that of a failure has failed."""
     phrase = normalize_caption(text).phrase
     return f"fail to {phrase}" if phrase and success is False else phrase
-
-
-def _warn_of_truth(subjects: Sequence[Subject]) -> str:
-    unknown = sum(subject.episode.success is None for subject in subjects)
-    of_unknown = f", and the outcome of {count_of(unknown, 'episode')} is not recorded" if unknown else ""
-    return (
-        "the truth is the instruction and the outcome of each episode: a demonstration may deviate from it"
-        f"{of_unknown}; `ares correct` corrects them"
-    )
 
 
 def _make_subject(stores: Stores, episode_id: str, text: str) -> Subject:
@@ -173,20 +138,23 @@ def _make_subject(stores: Stores, episode_id: str, text: str) -> Subject:
     return make_annotation_subject(episode, annotation)
 
 
-def run_attack(stores: Stores, options: Options, request: AttackRequest) -> AttackRun:
+def run_attack(
+    stores: Stores, options: Options, where: str = "", budget_usd: float | None = None
+) -> AttackRun:
     """Grade true captions and ten batteries. Replies are kept and money is booked as in a run; no grade is stored.
 
     Args:
         stores: Stores of the workspace.
         options: The judge, and values of the options of `grade`.
-        request: What to do.
+        where: SQL filter over the episode columns.
+        budget_usd: Hard stop, or None.
 
     Raises:
         RequestError: No episode has a true caption, or an option is wrong.
         ModelError: The judge cannot be loaded or does not answer.
     """
-    options = options.with_budget(request.budget_usd)
-    subjects = sample_true_captions(stores, request)
+    options = options.with_budget(budget_usd)
+    subjects = sample_true_captions(stores, where)
     annotator = GradeAnnotator(options, stores)
     checked = annotator.preflight([])
     works = [read_work(stores, subject, [annotator.select_frames(subject)]) for subject in subjects]
@@ -200,26 +168,24 @@ def run_attack(stores: Stores, options: Options, request: AttackRequest) -> Atta
     datasets: dict[str, AttackedDataset] = {}
     for name in sorted({subject.episode.dataset for subject in subjects}):
         seen = [item.seen for item in graded if item.seen and item.seen.dataset == name]
-        datasets[name], paid = _attack_dataset(annotator.grader, seen, request.seed)
+        datasets[name], paid = _attack_dataset(annotator.grader, seen)
         cost += paid
     return AttackRun(
         judge=annotator.producer.model,
-        seed=request.seed,
-        episodes=len(subjects),
         cost=cost,
-        warnings=[_warn_of_truth(subjects), *checked.warnings],
+        warnings=checked.warnings,
         datasets=datasets,
         broken=[name for name, shown in datasets.items() if shown.is_broken],
         failed=len(errors),
     )
 
 
-def _attack_dataset(grader: Grader, seen: Sequence[SeenCaption], seed: int) -> tuple[AttackedDataset, Cost]:
+def _attack_dataset(grader: Grader, seen: Sequence[SeenCaption]) -> tuple[AttackedDataset, Cost]:
     """Put ten batteries to a judge; what they show, and what they have cost."""
-    maker = ControlMaker(seen, grader.verbs, Random(f"attack {seed}"))
+    maker = ControlMaker(seen, grader.verbs, Random(f"attack {_SEED}"))
     annotations, cost = grade_controls(grader, maker.draw_battery(_SCALE) if seen else [])
     rows = [
-        {**row, "episode_id": item.episode_id}
+        row
         for item in annotations
         for row in cast("list[dict[str, str]]", item.value["gradings"])
         if row["grade"] != "error"
@@ -230,11 +196,6 @@ def _attack_dataset(grader: Grader, seen: Sequence[SeenCaption], seed: int) -> t
             kind: _count_accepted(own.count("acceptable"), len(own)) for kind, own in grades.items() if own
         },
         true_captions=_count_accepted(sum(caption.is_accepted for caption in seen), len(seen)),
-        passed=[
-            {name: row[name] for name in ("kind", "text", "episode_id")}
-            for row in rows
-            if row["grade"] == "acceptable"
-        ],
     )
     return attacked, cost
 

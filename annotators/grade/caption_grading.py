@@ -125,16 +125,12 @@ class CaptionGrader:
         value: dict[str, Json] = {
             **graded.value,
             GRADE_TIME_COLUMN: time.time(),
-            "slots": read.source if judge.vlm else "phrases",
             "rubric": rubric.id,
             "rubric_version": rubric.version,
             "rubric_hash": rubric.hash,
-            "caption_id": work.subject.id,
             **({"success_id": outcome.annotation_id} if outcome else {}),
         }
         judgement = graded.judgement
-        if judgement.observation_ids:
-            value["observation_ids"] = list[Json](judgement.observation_ids)
         if disagreements := find_disagreements(judgement.seen, work, self.meanings.find(work)):
             value[DISAGREEMENTS] = list[Json](disagreements)
             value[MOTION_DISAGREEMENT.name] = [str(item["text"]) for item in disagreements]

@@ -80,7 +80,7 @@ class ClipJudge:
         """Nothing: its encoder was loaded, and costs nothing."""
         return Preflight(warnings=[f"{self.name}: its grades say nothing about real robots"])
 
-    def expect_cost(self, subject: Subject, questions: int) -> Cost:
+    def expect_cost(self, subject: Subject) -> Cost:
         """Nothing but time."""
         return Cost()
 

@@ -55,7 +55,6 @@ class Judgement:
         paid: What was paid for them now.
         observations: What the judge saw before it knew the caption, as new facts of the segment; empty where it saw
             nothing before, or where the log has them.
-        observation_ids: Ids of the stored observations that the rulings rest on, or were compared with.
         seen: What each judge saw in the segment itself, whether new or stored.
     """
 
@@ -63,7 +62,6 @@ class Judgement:
     cost: Cost = field(default_factory=Cost)
     paid: Cost = field(default_factory=Cost)
     observations: Sequence[Annotation] = ()
-    observation_ids: Sequence[str] = ()
     seen: Sequence[Observation] = ()
 
 
@@ -81,13 +79,8 @@ class Judge(FrameJudge, Protocol):
     def judge(self, cases: Sequence[GradeCase]) -> Sequence[Judgement | PaidFailure | AresError]:
         """One result per case; a failure means that the model could not be called, and that a retry may help."""
 
-    def expect_cost(self, subject: Subject, questions: int) -> Cost:
-        """Calls and tokens for one caption that was not observed, as they are expected before any measurement.
-
-        Args:
-            subject: The subject.
-            questions: Criteria of the rubric that are about no slot.
-        """
+    def expect_cost(self, subject: Subject) -> Cost:
+        """Calls and tokens for one caption that was not observed, as they are expected before any measurement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,6 +81,11 @@ def _load_judge(
             candidates,
             grade_options.camera,
         )
+    if claims := [criterion.id for criterion in rubric.criteria if criterion.claim and not criterion.slot]:
+        raise RequestError(
+            "a judge hf:... or openai:... rules on slots alone",
+            f"{rubric.id!r} has {claims[0]}; `ares annotate attributes --fields FILE` asks about the frames",
+        )
     from ares_annotators.grade.observing_judge import ObservingJudge
     from ares_annotators.grade.segment_observer import MAX_NEW_TOKENS, SegmentObserver
     from ares_annotators.grade.slot_values import DatasetValues

@@ -8,7 +8,7 @@ from typing import Any
 from ares.annotation import Cost, Producer, short_hash
 from ares.episode import Json
 from ares.errors import AresError
-from ares.rubric import Criterion, SlotName, is_same_value
+from ares.rubric import SlotName, is_same_value
 from ares.store import AnnotationStore
 from ares_annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
 from ares_annotators.grade.additions import DatasetWords, find_unknown_words
@@ -23,12 +23,10 @@ from ares_annotators.grade.questions import (
     choice_request,
     comparison_request,
     make_pair,
-    parse_answer,
     parse_choices,
     parse_comparisons,
     parse_words,
     questions_hash,
-    rubric_question_request,
     words_request,
 )
 from ares_annotators.grade.segment_observer import SegmentObserver, WorkObservation
@@ -39,13 +37,9 @@ _CAPTIONS_TOGETHER = 32
 # Entries in one call.
 _MOST_PAIRS, _MOST_WORDS = 32, 16
 # Before anything was measured: choices by the frames for a caption; tokens in and out of all that is asked about it but
-# images, and of a question of a lab.
+# images.
 _CHOICES = 0.25
-_TOKENS, _QUESTION_TOKENS = (1_120, 207), (230, 30)
-
-
-# A question of a lab about a caption, with the frames.
-_LabQuestion = tuple[SlotSettlement, Criterion, ImagesForJudge]
+_TOKENS_IN, _TOKENS_OUT = 1_120, 207
 
 
 class ObservingJudge:
@@ -113,13 +107,10 @@ class ObservingJudge:
         """The frames of the observation, which are those of the choices."""
         return self._frames.select(subject)
 
-    def expect_cost(self, subject: Subject, questions: int) -> Cost:
-        """One observation, what most captions leave to ask, and questions of a lab."""
-        tokens_in, tokens_out = (
-            own + questions * question for own, question in zip(_TOKENS, _QUESTION_TOKENS, strict=True)
-        )
-        images = (1 + _CHOICES + questions) * self._observer.expect_image_tokens(subject)
-        return Cost(calls=1 + questions, tokens_in=tokens_in + round(images), tokens_out=tokens_out)
+    def expect_cost(self, subject: Subject) -> Cost:
+        """One observation, and what most captions leave to ask."""
+        images = (1 + _CHOICES) * self._observer.expect_image_tokens(subject)
+        return Cost(calls=1, tokens_in=_TOKENS_IN + round(images), tokens_out=_TOKENS_OUT)
 
     @property
     def call_limit(self) -> Callable[[], int] | None:
@@ -141,7 +132,6 @@ class ObservingJudge:
         for caption in captions:
             caption.rule_on_spans(self._is_same)
         self._choose(captions)
-        self._ask_questions(captions)
         self._ask_about_words(captions)
         return [caption.result() for caption in captions]
 
@@ -189,10 +179,14 @@ class ObservingJudge:
         contested: list[SlotSettlement] = []
         lists: list[list[tuple[ImagesForJudge, SlotOptions]]] = []
         for caption in captions:
-            choices = caption.open_choices()
-            if choices and (shown := self._read_images(caption)):
+            if not (choices := caption.open_choices()):
+                continue
+            shown = self._frames.read(caption.case.work)
+            if isinstance(shown, ImagesForJudge):
                 contested.append(caption)
                 lists.append([(shown, choice) for choice in choices])
+            else:
+                caption.fail(shown)
         replies = iter(ask_lists(self.vlm, lists, _choice_request, _read_choices))
         for caption, entries in zip(contested, lists, strict=True):
             by_slot: dict[SlotName, EntryReply[ObservedPart]] = {
@@ -201,28 +195,6 @@ class ObservingJudge:
             for reply in by_slot.values():
                 _charge_first([caption], reply)
             caption.take_choices(by_slot)
-
-    def _read_images(self, caption: SlotSettlement) -> ImagesForJudge | None:
-        """The images of a caption; None where they cannot be read, which fails the caption."""
-        read = self._frames.read(caption.case.work)
-        if isinstance(read, ImagesForJudge):
-            return read
-        caption.fail(read)
-        return None
-
-    def _ask_questions(self, captions: Sequence[SlotSettlement]) -> None:
-        """Ask the questions of a lab, one of each caption at a time: what refuses it spares it the others."""
-        while questions := [
-            (caption, criterion) for caption in captions if (criterion := caption.open_question())
-        ]:
-            lists: list[list[_LabQuestion]] = []
-            for caption, criterion in questions:
-                if shown := self._read_images(caption):
-                    lists.append([(caption, criterion, shown)])
-            replies = ask_lists(self.vlm, lists, _lab_request, _read_answer)
-            for ((caption, criterion, _),), reply in zip(lists, replies, strict=True):
-                _charge_first([caption], reply)
-                caption.take_answer(criterion, reply)
 
     def _ask_about_words(self, captions: Sequence[SlotSettlement]) -> None:
         """Ask which words beside the slots say more; they come last, as a caption that is refused needs no answer."""
@@ -247,16 +219,6 @@ def _read_choices(
     entries: Sequence[tuple[ImagesForJudge, SlotOptions]], reply: str
 ) -> list[ObservedPart] | str:
     return parse_choices([choice for _, choice in entries], reply, entries[0][0].seconds)
-
-
-def _lab_request(questions: Sequence[_LabQuestion]) -> VlmRequest:
-    ((caption, criterion, shown),) = questions
-    return rubric_question_request(criterion.text, caption.case.slots, shown)
-
-
-def _read_answer(questions: Sequence[_LabQuestion], reply: str) -> list[ObservedPart] | str:
-    ((_, _, shown),) = questions
-    return parse_answer(reply, shown.seconds)
 
 
 def _charge_first(captions: Sequence[SlotSettlement], reply: EntryReply[Any]) -> None:

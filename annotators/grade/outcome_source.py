@@ -16,12 +16,6 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-_NOT_STORED = (
-    "no success is stored, and not every episode has one of its source: the judge alone decides on OUTCOME there; "
-    "run ares annotate success grade"
-)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredOutcomeSource:
     """Where the outcomes of episodes are read.
@@ -48,17 +42,9 @@ class StoredOutcomeSource:
             return True
         return model_family_error(self.producer, captioner, self.families_file) is None
 
-    def warnings(self, rubric: Rubric) -> list[str]:
-        """What a person should know before a run: nothing is stored of the outcome."""
-        is_open = self.producer is None and _asks_for_outcome(rubric)
-        return [_NOT_STORED] if is_open and self.stores.tables.episodes.count("success IS NULL") else []
-
 
 def open_outcome_source(stores: Stores, rubric: Rubric, families_file: str) -> StoredOutcomeSource:
     """The source of outcomes for the grades of a rubric; empty where the rubric does not ask for the outcome."""
-    producer = current_success_producer(stores) if _asks_for_outcome(rubric) else None
+    asks_for_outcome = any(criterion.slot == "outcome" for criterion in rubric.criteria)
+    producer = current_success_producer(stores) if asks_for_outcome else None
     return StoredOutcomeSource(stores=stores, producer=producer, families_file=families_file)
-
-
-def _asks_for_outcome(rubric: Rubric) -> bool:
-    return any(criterion.slot == "outcome" for criterion in rubric.criteria)

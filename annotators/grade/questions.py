@@ -1,17 +1,17 @@
-"""What a judge asks beside the observation: lists of value pairs, of choices and of words, and questions of a lab."""
+"""What a judge asks beside the observation: lists of value pairs, of choices and of words."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Annotated, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import Field, RootModel, StringConstraints
 
 from ares.annotation import short_hash
 from ares.episode import Json
-from ares.rubric import COMPLETED, NOT_COMPLETED, OTHER, SlotName, SlotValues, Verdict, slots_to_json
+from ares.rubric import COMPLETED, NOT_COMPLETED, OTHER, SlotName, Verdict, slots_to_json
 from ares_annotators.grade.judge import ImagesForJudge
 from ares_annotators.grade.list_calls import EntryReply
 from ares_annotators.grade.observation import (
@@ -32,6 +32,7 @@ MAX_NEW_TOKENS = 200
 # Most that the answer about one of several pairs, or of several captions, takes.
 _TOKENS_OF_AN_ANSWER, _TOKENS_OF_WORDS = 12, 40
 _PACKAGE = "ares_annotators.grade"
+# Earlier versions could also ask a "question" of a lab: with its text in the hash the producer of grades stays.
 _PROMPTS = ("compare", "choose", "words", "question", "observe_system")
 _MEANINGS: Mapping[SlotName, str] = {
     "action": "what is done",
@@ -179,19 +180,21 @@ def slot_options(segment: str, slot: SlotName, claimed: str, rival: str) -> Slot
 
 def choice_request(choices: Sequence[SlotOptions], shown: ImagesForJudge) -> VlmRequest:
     """The question which of some values the frames show, for slots of one caption."""
+    prompt = read_prompt(_PACKAGE, "choose").replace("{legend}", shown.plan.legend())
     request = _list_request(
-        _describe_slots(_frames_prompt("choose", shown), [slot for slot, _ in choices]),
+        _describe_slots(prompt, [slot for slot, _ in choices]),
         [{"slot": slot, "options": list[Json](options)} for slot, options in choices],
         [_choice_schema(options, shown) for _, options in choices],
         tokens=MAX_NEW_TOKENS * len(choices),
     )
-    return _with_frames(request, shown)
+    return replace(request, images=shown.images, system=read_prompt(_PACKAGE, "observe_system"))
 
 
 def _choice_schema(options: Sequence[str], shown: ImagesForJudge) -> dict[str, Json]:
     schema = ChoiceReply.model_json_schema()
     schema["properties"]["option"]["maximum"] = len(options)
-    return _limit_frames(schema, shown)
+    schema["properties"]["frames"]["items"]["maximum"] = min(len(shown.seconds), MOST_FRAMES)
+    return schema
 
 
 def parse_choices(
@@ -207,48 +210,6 @@ def parse_choices(
     return find_unshown_frame(read, seconds) or [
         make_part(options[item.option - 1], item, seconds) for item, (_, options) in pairs
     ]
-
-
-class QuestionReply(StrictForm):
-    """The reply to a question of a lab."""
-
-    answer: Literal["yes", "no", "cannot tell"]
-    frames: Frames
-    confidence: Percent
-
-
-def rubric_question_request(question: str, slots: SlotValues, shown: ImagesForJudge) -> VlmRequest:
-    """A criterion of a rubric that is about no slot, asked with the slots of the caption."""
-    data = escape_json({"question": question, "slots": slots_to_json(slots)})
-    request = VlmRequest(
-        images=(),
-        prompt=_frames_prompt("question", shown).replace("{data}", data),
-        schema=_limit_frames(QuestionReply.model_json_schema(), shown),
-        max_tokens=MAX_NEW_TOKENS,
-    )
-    return _with_frames(request, shown)
-
-
-def parse_answer(reply: str, seconds: Sequence[float]) -> list[ObservedPart] | str:
-    """ "yes", "no" or CANNOT_TELL, with the frames; else what is wrong with the reply."""
-    read = read_json_reply(QuestionReply, reply)
-    if isinstance(read, str):
-        return read
-    return find_unshown_frame([read], seconds) or [make_part(read.answer, read, seconds)]
-
-
-def _limit_frames(schema: dict[str, Any], shown: ImagesForJudge) -> dict[str, Json]:
-    """The schema of a reply that cites frames, of those that are shown."""
-    schema["properties"]["frames"]["items"]["maximum"] = min(len(shown.seconds), MOST_FRAMES)
-    return schema
-
-
-def _frames_prompt(name: str, shown: ImagesForJudge) -> str:
-    return read_prompt(_PACKAGE, name).replace("{legend}", shown.plan.legend())
-
-
-def _with_frames(request: VlmRequest, shown: ImagesForJudge) -> VlmRequest:
-    return replace(request, images=shown.images, system=read_prompt(_PACKAGE, "observe_system"))
 
 
 _AGREES, _OTHERWISE = "the frames show what the caption says", "the frames show something else"

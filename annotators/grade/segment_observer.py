@@ -49,14 +49,12 @@ class WorkObservation:
     Attributes:
         observation: What was seen.
         annotation: The fact that it is, where it was made now of the frames of the episode; else None.
-        annotation_id: Id of the fact, also where the log has it; "" for changed frames.
         cost: What it costs the grade of this work: nothing where it is a fact of the segment, which all captions share.
         paid: What was paid for it now.
     """
 
     observation: Observation
     annotation: Annotation | None = None
-    annotation_id: str = ""
     cost: Cost = field(default_factory=Cost)
     paid: Cost = field(default_factory=Cost)
 
@@ -146,9 +144,7 @@ class SegmentObserver:
         ids = sorted({work.episode.episode_id for work in works})
         stored = self._log.find_annotations(ids, [OBSERVATION], maker_ids=[self.producer.maker_id])
         by_segment = {
-            annotation.subject: WorkObservation(
-                observation=observation, annotation_id=annotation.annotation_id
-            )
+            annotation.subject: WorkObservation(observation=observation)
             for annotation in stored
             if (observation := read_observation(annotation.value))
         }
@@ -191,12 +187,7 @@ class SegmentObserver:
         )
         # A fact about the segment, which all captions of it share.
         annotation = replace(annotation, subject=segment_of(work.subject), subject_kind="segment")
-        return WorkObservation(
-            observation=observation,
-            annotation=annotation,
-            annotation_id=annotation.annotation_id,
-            paid=reply.paid,
-        )
+        return WorkObservation(observation=observation, annotation=annotation, paid=reply.paid)
 
 
 def _as_already_paid(outcome: ObservationOutcome) -> ObservationOutcome:

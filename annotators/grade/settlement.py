@@ -142,8 +142,8 @@ class SlotSettlement:
                 reason = f"no observation and no instruction has the words: {', '.join(unknown)}"
                 self._rule(criterion, Verdict.UNSURE, reason, source="hard", margin=0.0)
                 doubtful = doubtful or criterion.id
-        # Other questions show several values of a caption.
-        for criterion in [item for item in self._open() if doubtful and item.slot in (None, "additions")]:
+        # The question about them shows all values of a caption.
+        for criterion in [item for item in self._open() if doubtful and item.slot == "additions"]:
             reason = f"not asked, {doubtful} is in doubt"
             self._rule(criterion, Verdict.UNSURE, reason, source="hard", margin=0.0)
 
@@ -194,16 +194,6 @@ class SlotSettlement:
             if (slot := criterion.slot) in SLOTS:
                 self._take_choice(criterion, slot, replies[slot])
 
-    def open_question(self) -> Criterion | None:
-        """A criterion that is about no slot, to be asked now; None where there is none."""
-        return next((item for item in self._open() if item.slot is None), None)
-
-    def take_answer(self, criterion: Criterion, reply: EntryReply[ObservedPart]) -> None:
-        """Take the answer to a question of a lab."""
-        verdict, reason = verdict_of_answer(reply, claimed="yes")
-        part = reply.answer or _NO_ANSWER
-        self._rule(criterion, verdict, reason, source="choice", part=part, reply=reply.text)
-
     def open_words(self) -> ExtraWords | None:
         """The words beside the slots, where a model of texts is to be asked about them."""
         if not any(item.slot == "additions" for item in self._open()):
@@ -239,7 +229,6 @@ class SlotSettlement:
             cost=self._cost,
             paid=self._paid,
             observations=[item.annotation for item in seen if item.annotation],
-            observation_ids=[item.annotation_id for item in seen if item.annotation_id],
             seen=[self._seen.observation] if self._seen else [],
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ares.annotation import Annotation, Cost
 from ares.episode import Json
@@ -42,23 +42,17 @@ if TYPE_CHECKING:
     from ares_annotators.models import Vlm
 
 
-# The caption has them, a model of texts has filled them from its sentence, or the word tables have.
-SlotSource = Literal["caption", "model", "tables"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSlots:
     """What a caption states.
 
     Attributes:
         slots: Its slots; what it leaves open or calls not visible is left out.
-        source: Where they come from.
         cost: What reading them cost, whenever it was paid.
         paid: What was paid for it now.
     """
 
     slots: SlotValues
-    source: SlotSource
     cost: Cost = field(default_factory=Cost)
     paid: Cost = field(default_factory=Cost)
 
@@ -71,7 +65,7 @@ def drop_unstated(slots: SlotValues) -> dict[SlotName, str]:
 def read_stored_slots(caption: Annotation) -> ReadSlots | None:
     """The slots of a typed caption; None for one that is a sentence alone."""
     slots = slots_from_json(caption.value.get("slots"))
-    return ReadSlots(slots=drop_unstated(slots), source="caption") if slots is not None else None
+    return ReadSlots(slots=drop_unstated(slots)) if slots is not None else None
 
 
 # Of so many episodes of a dataset captions are read for values beside those of one caption.
@@ -176,10 +170,7 @@ class SentenceSlots:
             sentences: Dataset and text of each.
         """
         if self._vlm is None:
-            return [
-                ReadSlots(slots=read_action_and_outcome(text, self._verbs), source="tables")
-                for _, text in sentences
-            ]
+            return [ReadSlots(slots=read_action_and_outcome(text, self._verbs)) for _, text in sentences]
         filled = self._filled.ask(
             {
                 (text,): may_be_order(text, self._words.known_words(dataset))
@@ -207,4 +198,4 @@ def _read_slots(reply: EntryReply[Json], model: str) -> ReadSlots | PaidFailure:
         detail = f"{model}: {reply.problem}; it replied {reply.text[:200]!r}"
         return PaidFailure(reply.error or ModelError("slots cannot be filled", detail), reply.paid)
     slots = slots_from_json(reply.answer) or {}
-    return ReadSlots(slots=slots, source="model", cost=reply.cost, paid=reply.paid)
+    return ReadSlots(slots=slots, cost=reply.cost, paid=reply.paid)

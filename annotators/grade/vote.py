@@ -50,9 +50,9 @@ class PanelJudge:
         """What any of the judges needs."""
         return merge_frame_requests([judge.select_frames(subject) for judge in self._members])
 
-    def expect_cost(self, subject: Subject, questions: int) -> Cost:
+    def expect_cost(self, subject: Subject) -> Cost:
         """The calls of all judges."""
-        return sum((judge.expect_cost(subject, questions) for judge in self._members), Cost())
+        return sum((judge.expect_cost(subject) for judge in self._members), Cost())
 
     def preflight(self) -> Preflight:
         """Check that every judge answers."""
@@ -88,7 +88,6 @@ def _combine_judgements(
         cost=sum((item.cost for item in judgements), Cost()),
         paid=paid,
         observations=[annotation for item in judgements for annotation in item.observations],
-        observation_ids=[key for item in judgements for key in item.observation_ids],
         seen=[observation for item in judgements for observation in item.seen],
     )
 

@@ -50,11 +50,6 @@ class GradedCaption:
     caption: Annotation
     grade: Annotation
 
-    @property
-    def is_accepted(self) -> bool:
-        """Whether the judge accepts it, with every veto; no decision is not."""
-        return self.grade.value["acceptable"] is True
-
     def meets(self, criteria: Sequence[str]) -> bool:
         """Whether it meets some criteria, as far as they apply to it; UNSURE and ERROR do not count as met."""
         verdicts = {item["criterion"]: item["verdict"] for item in read_rulings(self.grade.value)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
@@ -66,8 +66,7 @@ class RevisionRun:
         refused: Those that were asked again.
         compared: Those of them that have a grade before and after.
         changed: Those of them whose words are others now.
-        acceptance: How much more often the judge accepts them; None where nothing could be compared.
-        hidden_criteria: How much more often they meet all hidden criteria.
+        hidden_criteria: How much more often they meet all hidden criteria; None where nothing could be compared.
         is_adopted: Whether the revised captions are shown now.
         reason: Why they are, or are not.
         ended_by: "budget" or "server" where that ended it before all was done, else "".
@@ -84,7 +83,6 @@ class RevisionRun:
     refused: int
     compared: int
     changed: int
-    acceptance: PairedDifference | None
     hidden_criteria: PairedDifference | None
     is_adopted: bool
     reason: str
@@ -228,8 +226,7 @@ def _run_round(
         refused=len(refused),
         compared=len(revised),
         changed=sum(bool(item.new) for item in revised),
-        acceptance=_compare_sides(revised, lambda graded: graded.is_accepted),
-        hidden_criteria=_compare_sides(revised, lambda graded: graded.meets(hidden)),
+        hidden_criteria=_compare_sides(revised, hidden),
         is_adopted=False,
         reason="the hidden criteria are met more often",
         ended_by=spending.ended_by,
@@ -244,14 +241,10 @@ def _run_round(
     return replace(run, is_adopted=True)
 
 
-def _compare_sides(
-    revised: Sequence[RevisedCaption], counts: Callable[[GradedCaption], bool]
-) -> PairedDifference | None:
-    """How much more often captions have after than before what counts; None without a caption."""
-    if not revised:
-        return None
-    before, after = [counts(item.before) for item in revised], [counts(item.after) for item in revised]
-    return compare_paired(before, after)
+def _compare_sides(revised: Sequence[RevisedCaption], hidden: Sequence[str]) -> PairedDifference | None:
+    """How much more often captions meet the hidden criteria after than before; None without a caption."""
+    before = [item.before.meets(hidden) for item in revised]
+    return compare_paired(before, [item.after.meets(hidden) for item in revised]) if revised else None
 
 
 def _find_refusal(run: RevisionRun, revised: Sequence[RevisedCaption]) -> str:
@@ -260,19 +253,13 @@ def _find_refusal(run: RevisionRun, revised: Sequence[RevisedCaption]) -> str:
         return _ENDS[run.ended_by]
     if not run.refused:
         return "no caption fails a criterion of which the captioner may be told"
-    if run.acceptance is None or run.hidden_criteria is None:
+    if run.hidden_criteria is None:
         return "no caption could be compared"
     if not run.changed:
         return "the captioner changed nothing"
-    if _is_improvement(run.hidden_criteria):
+    # McNemar's exact test.
+    if run.hidden_criteria.difference > 0 and run.hidden_criteria.p_value < _LEVEL:
         return ""
-    reason = "the hidden criteria are not met more often"
     if all(item.before.meets(run.hidden) for item in revised):
-        reason = "all captions met the hidden criteria before, so nothing can show an improvement"
-    pleased = ", although the judge accepts more: the captioner may please the judge"
-    return reason + (pleased if _is_improvement(run.acceptance) else "")
-
-
-def _is_improvement(change: PairedDifference) -> bool:
-    """Whether more captions have it, by McNemar's exact test."""
-    return change.difference > 0 and change.p_value < _LEVEL
+        return "all captions met the hidden criteria before, so nothing can show an improvement"
+    return "the hidden criteria are not met more often"

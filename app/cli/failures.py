@@ -1,4 +1,4 @@
-"""`ares failures`: list, clear and accept logged failures."""
+"""`ares failures`: list and accept logged failures."""
 
 from __future__ import annotations
 
@@ -26,13 +26,11 @@ def add_failures_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_failures)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="logged failures with their reasons")
-    clear = actions.add_parser("clear", help="clear failures, until the same work fails again")
     accept = actions.add_parser(
         "accept", help="accept failures as known: a run in which nothing else fails ends with exit status 0"
     )
-    for action in (clear, accept):
-        add_yes_argument(action)
-    for action in (listing, clear, accept):
+    add_yes_argument(accept)
+    for action in (listing, accept):
         action.add_argument(
             "text",
             nargs="*",
@@ -49,12 +47,12 @@ def add_failures_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_failures(args: argparse.Namespace) -> int:
-    """List, clear or accept failures. Returns 1 when the answer to the question is no."""
+    """List or accept failures. Returns 1 when the answer to the question is no."""
     workspace = open_workspace(args)
     if args.action == "list":
         _list_failures(workspace, args)
         return 0
-    return _act_on_failures(workspace, args)
+    return _accept_failures(workspace, args)
 
 
 def _list_failures(workspace: Workspace, args: argparse.Namespace) -> None:
@@ -84,21 +82,17 @@ _FAILURE_COLUMNS: Columns = {
 }
 
 
-def _act_on_failures(workspace: Workspace, args: argparse.Namespace) -> int:
-    from ares.curation import FailureSelection, accept_failures, clear_failures, list_failures
+def _accept_failures(workspace: Workspace, args: argparse.Namespace) -> int:
+    from ares.curation import FailureSelection, accept_failures, list_failures
 
     selection = FailureSelection(work=args.annotator, texts=args.text)
     count = sum(1 for _ in list_failures(workspace.stores, selection))
     if not count:
         raise RequestError("no failure matches", "`ares failures list` shows them")
-    done, act = ("cleared", clear_failures) if args.action == "clear" else ("accepted", accept_failures)
-    if not ask_for_confirmation(
-        args, f"{args.action} {count_of(count, 'failure')}? what failed stays undone"
-    ):
-        write_stderr(f"nothing was {done}")
+    if not ask_for_confirmation(args, f"accept {count_of(count, 'failure')}? what failed stays undone"):
+        write_stderr("nothing was accepted")
         return 1
-    action = act(workspace.stores, selection)
-    back = "brings them back" if args.action == "clear" else "takes that back"
-    text = f"{done} {count_of(action.count, 'failure')}; `ares undo {action.number}` {back}"
+    action = accept_failures(workspace.stores, selection)
+    text = f"accepted {count_of(action.count, 'failure')}; `ares undo {action.number}` takes that back"
     answer(args, action.to_json(), lambda: text)
     return 0

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 _IN_FILE = "stands in the file of --options: --write-options FILE writes one"
 # Commands, their options that are gone, and what to use; with "-" the command itself is gone.
 _GONE = """
-set create, set split, set overlap | near | signals and pixels tell copies, pixels where signals find one or cannot
+set create, set split | near | signals and pixels tell copies, pixels where signals find one or cannot
     compare
 set create | keep | of copies the best is kept: not mirrored, whole, more pixels, more bytes a pixel, ingested first
 set create | refuted | with --min-precision captions of a refuted judge are left out
-set overlap | against | name it behind the set: `ares set overlap NAME SET`
+set overlap | - | `ares set intersection NEW SET SET` has the episodes of both, and `ares audit duplicates` names copies
 set controls | where seed | in Python ws.sets.controls(NAME, where=SQL, seed=N)
 set rebuild | sources | name the folders behind the card: `ares set rebuild CARD FOLDER`
 set create, tag add, tag remove, note, review create, remove | ids | name the file of ids itself, without an option
@@ -53,6 +53,7 @@ annotate | calibrate grade.calibrate | 48 false texts test a judge once a datase
     say: `ares review measure`
 annotate | subtask-names segment.subtask-names | write the new texts into the table of --spans
 annotate | evaluate fit | people say it: `ares review measure DATASET --question success`
+rubric check | - | `ares rubric show my-rubric.yaml` reads yours, with its hash
 rubric attack | truth | true captions are the instructions with the outcomes; `ares correct` corrects both
 rubric attack | dry-run | an attack asks about 480 false texts a dataset, one or two calls each; --budget ends it
 rubric revise | dry-run | each refused caption costs one call of the captioner and a grading; --budget ends it
@@ -78,8 +79,9 @@ review export | queue | name the queue behind the file: `ares review export FILE
 remove | vectors | in Python `ws.remove_vectors(NAME)` deletes what `ws.add_vectors` has stored
 undo | limit | the last 20 are shown, and --json has all
 failures list | limit | 50 are shown, and --json has all
-failures list, failures clear, failures accept | reason | name the text itself, without an option
-failures list, failures clear, failures accept | where | name the id of the episode, or another text of the failure
+failures list, failures accept | reason | name the text itself, without an option
+failures list, failures accept | where | name the id of the episode, or another text of the failure
+failures clear | - | `ares failures accept` says that they are known; what is done later is none
 models | check | `ares annotate caption --limit 1` asks server and hub, and says in one line what is wrong
 status | strict-coverage | --coverage has this exit status
 app | export-dir | export_dirs in ares.toml, or ARES_EXPORT_DIRS
@@ -131,7 +133,7 @@ ares | restore revert rollback | `ares undo` takes the last action back
 ares | history log | `ares undo --list` shows what was done
 ares | errors failed | `ares failures list` shows what failed
 ares | version | `ares --version` prints it
-ares | config settings env | `ares doctor --environment` shows the machine; settings stand in ares.toml
+ares | config settings env | `ares doctor --environment` shows them; settings stand in ares.toml
 ares set | ls | `ares set list` lists sets
 ares set | rm remove drop | `ares set delete NAME` deletes a set
 ares set | new add make freeze | `ares set create NAME --where SQL` freezes a set

@@ -179,10 +179,9 @@ COMMANDS = {
     ),
     "rubric": CommandEntry(
         "ares_app.cli.rubric",
-        "show and check rubrics, and attack their judge",
+        "show rubrics, and attack their judge",
         (
             "ares rubric show caption",
-            "ares rubric check my-rubric.yaml",
             "ares rubric attack --budget 5 -w ~/curation",
         ),
     ),
@@ -206,10 +205,9 @@ COMMANDS = {
     ),
     "failures": CommandEntry(
         "ares_app.cli.failures",
-        "list, clear and accept logged failures",
+        "list and accept logged failures",
         (
             "ares failures list --annotator caption",
-            "ares failures clear 'no reply'",
             "ares failures accept --annotator ingest clip7.mp4",
         ),
     ),

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from ares.episode import Json
     from ares.review import Queue, QueueItem, ReviewQueue
-    from ares.rubric import Criterion
     from ares.workspace import Measurement, Workspace
 
 
@@ -150,7 +149,6 @@ def _create_queue(workspace: Workspace, args: argparse.Namespace) -> int:
         question=args.question,
         person=user_name(),
         random_items=args.random,
-        guideline=_make_guideline(workspace, args),
         annotator=args.annotator,
     )
     if args.instructions:
@@ -167,28 +165,6 @@ def _describe_queue(queue: Queue) -> str:
         f"{queue.doubled} for two people; `ares review next {shlex.quote(queue.name)}`, "
         f"or /review?queue={queue.name} in `ares app`"
     )
-
-
-def _make_guideline(workspace: Workspace, args: argparse.Namespace) -> str:
-    """The usual text, below what the rubrics say of a criterion."""
-    from ares.review import usual_guideline
-    from ares_annotators.grade import load_rubric
-
-    settings = workspace.stores.settings
-    usual = usual_guideline(settings, args.question)
-    if settings.review_guideline or args.question == args.question.lower():
-        return usual
-    rubrics = (load_rubric(name) for name in ("caption", "segment"))
-    criteria = [
-        criterion for rubric in rubrics for criterion in rubric.criteria if criterion.id == args.question
-    ]
-    return "\n\n".join([*(_describe_criterion(criterion) for criterion in criteria[:1]), usual])
-
-
-def _describe_criterion(criterion: Criterion) -> str:
-    lines = [f"{criterion.id}: {criterion.text}"]
-    lines += [f"- met: {criterion.passes}"] * bool(criterion.passes)
-    return "\n".join([*lines, *[f"- not met: {criterion.fails}"] * bool(criterion.fails)])
 
 
 def _ask_questions(workspace: Workspace, args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`ares rubric`: show and check rubrics, attack their judge, and revise captions."""
+"""`ares rubric`: show a rubric, attack its judge, and revise captions."""
 
 from __future__ import annotations
 
@@ -25,17 +25,13 @@ if TYPE_CHECKING:
     from ares_annotators.revise import RevisionRun
 
 
-# Most episodes of an attack.
-_ATTACKED_EPISODES = 60
-
-
 def format_attack_report(run: AttackRun) -> Iterator[Block]:
     """What an attack has shown."""
     usd = "unknown" if run.cost.usd is None else f"{run.cost.usd:.4f} USD"
     failed = [f"episodes whose caption could not be graded: {run.failed}"] if run.failed else []
     yield from paragraphs(
         [
-            f"judge {run.judge}, seed {run.seed}",
+            f"judge {run.judge}",
             *(block for name, shown in run.datasets.items() for block in _dataset_blocks(name, shown)),
             *failed,
             f"paid: {count_of(run.cost.calls, 'call')}, {usd}",
@@ -104,18 +100,14 @@ def _judge_options(args: argparse.Namespace, stores: Stores) -> Options:
 def format_revision_report(run: RevisionRun) -> Iterator[Block]:
     """What a revision has done and shown."""
     usd = "unknown" if run.cost.usd is None else f"{run.cost.usd:.4f} USD"
-    changes = {"judge": run.acceptance, "hidden criteria": run.hidden_criteria}
+    change = run.hidden_criteria
     state = "shown" if run.is_adopted else "not shown"
     yield from paragraphs(
         [
             f"{count_of(run.captions, 'caption')} by {run.first}; revised by {run.second}, judge {run.judge}",
             f"criteria of which the captioner is not told: {', '.join(run.hidden)}",
             f"{count_of(run.refused, 'caption')} asked again, {run.changed} changed, {run.compared} compared",
-            *(
-                describe_difference(f"{name}: after - before", change)
-                for name, change in changes.items()
-                if change
-            ),
+            *([describe_difference("hidden criteria: after - before", change)] if change else []),
             f"the revised captions are {state}: {run.reason}",
             *(f"failed {count}: {reason}" for reason, count in run.failures.items()),
             f"paid: {count_of(run.cost.calls, 'call')}, {usd}",
@@ -144,13 +136,12 @@ def add_rubric_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.set_defaults(run=run_rubric)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    show = actions.add_parser("show", help="the criteria of a rubric")
-    check = actions.add_parser("check", help="read a rubric and print the hash that its grades will carry")
+    show = actions.add_parser("show", help="the criteria of a rubric, and the hash that its grades carry")
     attack = actions.add_parser("attack", help="grade captions with many controls, and say what passes")
     revise = actions.add_parser(
         "revise", help="ask for refused captions again with what failed, and measure it"
     )
-    for action in (show, check, attack, revise):
+    for action in (show, attack, revise):
         action.add_argument(
             "rubric", nargs="?", default="caption", metavar="RUBRIC", help="a shipped name or a YAML file"
         )
@@ -166,24 +157,20 @@ def add_rubric_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_rubric(args: argparse.Namespace) -> int:
-    """Show, check or attack a rubric, or revise captions. Returns 1 where half of a kind of false texts is accepted.
+    """Show or attack a rubric, or revise captions. Returns 1 where half of a kind of false texts is accepted.
 
     Raises RequestError naming the first field of a rubric that is wrong.
     """
     actions = {"attack": _attack_judge, "revise": _revise_captions}
-    return actions.get(args.action, _show_or_check_rubric)(args)
+    return actions.get(args.action, _show_rubric)(args)
 
 
-def _show_or_check_rubric(args: argparse.Namespace) -> int:
+def _show_rubric(args: argparse.Namespace) -> int:
     from ares_annotators.grade import load_rubric
 
     rubric = load_rubric(args.rubric)
     document: dict[str, Any] = {**rubric.model_dump(mode="json"), "hash": rubric.hash}
     headline = f"{rubric.id} {rubric.version}  {rubric.hash}"
-    if args.action == "check":
-        summary = {key: document[key] for key in ("id", "version", "hash")}
-        answer(args, {**summary, "criteria": len(rubric.criteria)}, lambda: headline)
-        return 0
     rows = [
         (criterion.id, criterion.category, criterion.applies_when, criterion.text)
         for criterion in rubric.criteria
@@ -194,11 +181,10 @@ def _show_or_check_rubric(args: argparse.Namespace) -> int:
 
 
 def _attack_judge(args: argparse.Namespace) -> int:
-    from ares_annotators.grade import AttackRequest, run_attack
+    from ares_annotators.grade import run_attack
 
     stores = open_workspace(args).stores
     options = _judge_options(args, stores)
-    request = AttackRequest(where=args.where, episodes=_ATTACKED_EPISODES, seed=0, budget_usd=args.budget)
-    attack = run_attack(stores, options, request)
+    attack = run_attack(stores, options, args.where, args.budget)
     answer(args, asdict(attack), lambda: format_attack_report(attack))
     return 1 if attack.broken else 0

@@ -1,4 +1,4 @@
-"""Sets made of sets: `ares set create` with rules, split, union, intersection, difference, overlap and controls."""
+"""Sets made of sets: `ares set create` with rules, split, union, intersection, difference and controls."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def add_composition_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_composition_actions(actions: Subparsers) -> list[ActionParser]:
-    """Declare split, union, intersection, difference, overlap and controls."""
+    """Declare split, union, intersection, difference and controls."""
     split = actions.add_parser("split", help="parts of a set that share no group and no copy that was found")
     split.add_argument("name", metavar="NAME")
     for part in _PARTS:
@@ -98,9 +98,6 @@ def add_composition_actions(actions: Subparsers) -> list[ActionParser]:
         combination.add_argument("name", metavar="NAME", help="the new set")
         combination.add_argument("sets", nargs="+", metavar="SET", help="NAME or NAME@VERSION")
         combinations.append(combination)
-    overlap = actions.add_parser("overlap", help="ids and copies that a set shares with another or a dataset")
-    overlap.add_argument("name", metavar="NAME")
-    overlap.add_argument("against", metavar="SET|DATASET", help="what it is compared with")
     controls = actions.add_parser(
         "controls", help="two control sets: at random, and alike but for the selection"
     )
@@ -108,7 +105,6 @@ def add_composition_actions(actions: Subparsers) -> list[ActionParser]:
     return [
         (split, _split_set),
         *((combination, _combine_sets) for combination in combinations),
-        (overlap, _show_overlap),
         (controls, _make_controls),
     ]
 
@@ -242,28 +238,6 @@ def _combine_sets(workspace: Workspace, args: argparse.Namespace) -> None:
     """Freeze a union, an intersection or a difference."""
     episode_set = workspace.sets.combine(args.name, args.action, *args.sets)
     answer(args, episode_set.to_json(), lambda: f"set {episode_set.label}: {episode_set.size}")
-
-
-def _show_overlap(workspace: Workspace, args: argparse.Namespace) -> None:
-    """Print what a set shares with another or with a dataset."""
-    overlap = workspace.sets.overlap(args.name, args.against)
-
-    def describe() -> list[Block]:
-        sizes = f"{overlap.label} has {count_of(overlap.sizes[0], 'episode')}, {overlap.against} {overlap.sizes[1]}"
-        members = len({pair.first for pair in overlap.copies})
-        summary = (
-            f"{len(overlap.shared)} are the same; {members} more have a copy there, or one that moves alike"
-        )
-        rows = [
-            (pair.first, pair.second, pair.way, pair.score, "copy" if pair.is_copy else "linked")
-            for pair in overlap.copies[:_SHOWN_COPIES]
-        ]
-        return [
-            f"{sizes}: {summary}",
-            *([OutputTable(rows, ("member", "near", "by", "score", "is"))] if rows else []),
-        ]
-
-    answer(args, overlap.to_json(), describe)
 
 
 def _make_controls(workspace: Workspace, args: argparse.Namespace) -> None:

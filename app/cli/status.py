@@ -239,7 +239,7 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--environment",
         action="store_true",
-        help="tell what this machine offers: Python, extras, GPU, codecs, settings; opens no workspace",
+        help="tell what is installed and set: Python, extras, settings; opens no workspace",
     )
     add_workspace_arguments(parser, rows=True)
 

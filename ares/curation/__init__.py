@@ -36,8 +36,7 @@ if TYPE_CHECKING:
         Failure as Failure,
         FailureSelection as FailureSelection,
         accept_failures as accept_failures,
-        apply_failure_clearings as apply_failure_clearings,
-        clear_failures as clear_failures,
+        apply_acceptances as apply_acceptances,
         episodes_of_failures as episodes_of_failures,
         failures_of as failures_of,
         list_failures as list_failures,
@@ -51,10 +50,6 @@ if TYPE_CHECKING:
     from ares.curation.lock_files import (
         SetLock as SetLock,
         read_lock as read_lock,
-    )
-    from ares.curation.overlap import (
-        SetOverlap as SetOverlap,
-        find_overlap as find_overlap,
     )
     from ares.curation.purge import (
         PurgeReport as PurgeReport,

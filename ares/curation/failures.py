@@ -1,4 +1,4 @@
-"""Failures that jobs have logged: listed, and cleared or accepted by actions of the log that can be taken back."""
+"""Failures that jobs have logged: listed, and accepted as known by actions of the log that can be taken back."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, cast
 
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.jobs import ACCEPTED_FAILURES, FAILURES, resolved_failures
+from ares.jobs import ACCEPTED_FAILURES, FAILURES
 from ares.settings import user_name
 from ares.store import (
     Action,
-    ActionHistory,
-    ActionKind,
     in_condition,
     new_members_key,
     read_action_members,
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-# Document: up to which action the cleared failures were taken out of the log of failures.
+# Document: up to which action the accepted failures were noted.
 _STATE, _APPLIED = "applied", "failure_actions"
 
 
@@ -148,28 +146,16 @@ def failures_of(stores: Stores, subjects: Sequence[str]) -> list[Failure]:
     ]
 
 
-def clear_failures(stores: Stores, selection: FailureSelection, person: str = "") -> Action:
-    """Clear logged failures: they no longer count until the same work fails again; `undo` brings them back.
+def accept_failures(stores: Stores, selection: FailureSelection, person: str = "") -> Action:
+    """Accept logged failures as known: a run in which nothing else fails has not failed; `undo` takes it back.
 
-    What failed stays undone, and the next run tries it again, as before.
+    The next runs try what failed as before. It counts as new where it fails for another reason, or fails again after
+    it was done.
 
     Raises:
         RequestError: No failure matches.
         StoreError: The log cannot be written.
     """
-    return _act_on_failures(stores, "clear_failures", selection, person)
-
-
-def accept_failures(stores: Stores, selection: FailureSelection, person: str = "") -> Action:
-    """Accept logged failures as known: a run in which nothing else fails has not failed; `undo` takes it back.
-
-    The next runs try what failed as before. It counts as new where it fails for another reason, or fails again after
-    it was done. Raises as `clear_failures`.
-    """
-    return _act_on_failures(stores, "accept_failures", selection, person)
-
-
-def _act_on_failures(stores: Stores, kind: ActionKind, selection: FailureSelection, person: str) -> Action:
     key, matching = new_members_key(), list_failures(stores, selection)
     documents = (
         [failure.key, stores.annotations.get_document(FAILURES, failure.key)] for failure in matching
@@ -180,18 +166,18 @@ def _act_on_failures(stores: Stores, kind: ActionKind, selection: FailureSelecti
             raise RequestError("no failure matches", "`ares failures list` shows them")
         action = record_action(
             stores.annotations,
-            kind,
+            "accept_failures",
             person.strip() or user_name(),
             count=count,
             members=key,
             details={"recipe": selection.describe()},
         )
-        apply_failure_clearings(stores)
+        apply_acceptances(stores)
     return action
 
 
-def apply_failure_clearings(stores: Stores) -> None:
-    """Take cleared failures out of the failure log, note accepted ones, and put back what was taken back.
+def apply_acceptances(stores: Stores) -> None:
+    """Note which failures are accepted, and forget it of what was taken back.
 
     Failures are in the log itself and in no table: how far this has come is a document beside them. Repeating it after
     a crash changes nothing.
@@ -204,9 +190,7 @@ def apply_failure_clearings(stores: Stores) -> None:
         return
     roots = {history.root(action).number: history.root(action) for action in new}
     for number in sorted(roots):
-        if roots[number].kind == "clear_failures":
-            _apply_failure_action(stores, history, roots[number])
-        elif roots[number].kind == "accept_failures":
+        if roots[number].kind == "accept_failures":
             _apply_acceptance(stores, roots[number], history.is_effective(roots[number]))
     stores.annotations.put_documents(_STATE, {_APPLIED: history.last})
 
@@ -221,21 +205,3 @@ def _apply_acceptance(stores: Stores, action: Action, is_effective: bool) -> Non
             stores.annotations.put_documents(ACCEPTED_FAILURES, documents)
         else:
             stores.annotations.drop_documents(ACCEPTED_FAILURES, documents)
-
-
-def _apply_failure_action(stores: Stores, history: ActionHistory, action: Action) -> None:
-    is_cleared = history.is_effective(action)
-    for block in read_action_members(stores.annotations, action):
-        documents = {str(pair[0]): pair[1] for pair in block}
-        current = {key: stores.annotations.get_document(FAILURES, key) for key in documents}
-        if is_cleared:
-            # The same work may have failed again since: that failure stays.
-            stores.annotations.drop_documents(
-                FAILURES, [key for key, document in documents.items() if current[key] == document]
-            )
-            continue
-        missing = {key: document for key, document in documents.items() if current[key] is None}
-        done = set(resolved_failures(stores, list(missing)))
-        stores.annotations.put_documents(
-            FAILURES, {key: document for key, document in missing.items() if key not in done}
-        )

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from ares.console import count_of
-from ares.curation.failures import apply_failure_clearings
+from ares.curation.failures import apply_acceptances
 from ares.episode import Json
 from ares.errors import RequestError, StoreError
 from ares.settings import user_name
@@ -198,7 +198,7 @@ def undo(stores: Stores, number: int | None = None, *, person: str = "") -> Undo
     with _record_together(stores, "undo") as recorded:
         count, details = undone.count - undone.purged, {"undoes": undone.number}
         recorded.append(record_action(stores.annotations, "undo", person, count=count, details=details))
-        apply_failure_clearings(stores)
+        apply_acceptances(stores)
         if (root := history.root(undone)).kind == "trust_answers":
             counts = read_history(stores.annotations).is_effective(root)
             follow_trust(stores.annotations, root, counts=counts)
@@ -254,6 +254,8 @@ def _check_undoable(history: ActionHistory, action: Action) -> None:
             f"action {action.number} deleted {count_of(action.count, 'episode')} for good",
         )
     root = history.root(action)
+    if root.kind == "clear_failures":
+        raise RequestError("cleared failures do not come back", "the next run tries again what is not done")
     if root.members and root.purged and root.purged >= root.count:
         raise RequestError(
             f"action {action.number} cannot be taken back any more",

@@ -15,7 +15,7 @@ from ares.console import count_of
 from ares.curation import (
     CurationSet,
     Sets,
-    apply_failure_clearings,
+    apply_acceptances,
     count_pending_purges,
     finish_purges,
     hash_members,
@@ -278,7 +278,7 @@ def check_applied_actions(stores: Stores, database: TempDatabase, repair: bool) 
         reset_applied_actions(stores.tables)
         stores.sync()
     if repair:
-        apply_failure_clearings(stores)
+        apply_acceptances(stores)
     for check, (count, example) in wrong.items():
         if count:
             yield Finding(check=check, count=count, example=str(example[0]), repaired=repair, remedy=REPAIR)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ares.review.instruction_audit import (
         AuditedEpisode as AuditedEpisode,
         InstructionAudit as InstructionAudit,
-        InstructionFinding as InstructionFinding,
         audit_instructions as audit_instructions,
         create_audit_queue as create_audit_queue,
         find_finding as find_finding,
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
         withdraw_segments as withdraw_segments,
     )
     from ares.review.measurement import (
-        MOST_ANSWERS as MOST_ANSWERS,
         NO_PERSON as NO_PERSON,
         USUAL_SHARE as USUAL_SHARE,
         MeasuredShare as MeasuredShare,

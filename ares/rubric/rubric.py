@@ -32,13 +32,13 @@ class Criterion(_StrictModel):
 
     Attributes:
         id: Short capital name ("VERB").
-        text: The condition for MET; for a claim, a question whose answer is yes.
+        text: The condition for MET.
         category: "essential" and "pitfall" decide acceptance; the others only change the score.
         applies_when: "always", or "stated": only where the caption makes a claim in the slot.
         hard: Names of checks in code that may decide it, in order; see `CHECKS`.
         slot: Slot of the caption that it is about, "additions" (what the sentence says beside its slots), "complete"
             (what it leaves out), "span" of a segment, or None.
-        claim: Whether a model is asked about it with the frames and the slots, where it is about no slot.
+        claim: Whether a judge that compares whole phrases rules on it, where it is about no slot.
         passes: Example of a caption that passes.
         fails: Example of a caption that fails.
     """

@@ -29,13 +29,13 @@ ActionKind = Literal[
     "untag",
     "note",
     "set_values",
-    # Of earlier versions, which stored the address of a page under a name.
+    # Of earlier versions, which stored the address of a page under a name and took failures out of the log.
     "view_save",
     "view_delete",
+    "clear_failures",
     "set_delete",
     "set_rename",
     "set_note",
-    "clear_failures",
     "accept_failures",
     "trust_answers",
     "undo",

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         ComposedSelection,
         Controls,
         SetOperation,
-        SetOverlap,
         SplitPlan,
     )
     from ares.episode import Json, Span
@@ -350,18 +349,6 @@ class SetCollection(Mapping[str, StoredSet]):
         from ares.curation import combine_sets
 
         return self._stored(combine_sets(self._stores.annotations, name, operation, sets))
-
-    def overlap(self, name: str, against: str) -> SetOverlap:
-        """What a set shares with another set or a dataset: ids, and copies.
-
-            >>> ws.sets.overlap("train", "bridge_test").to_json()
-
-        Raises:
-            RequestError: There is neither such a set nor such a dataset.
-        """
-        from ares.curation import find_overlap
-
-        return find_overlap(self._stores, self._sets[name], against)
 
     def split(
         self,

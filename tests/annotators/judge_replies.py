@@ -13,14 +13,12 @@ OBSERVES = "Observe one segment of a robot recording."
 COMPARES = "Compare the two values of each pair."
 CHOOSES = "Choose what the frames show for each slot."
 WORDS = "Which of these words say more than the slots beside them?"
-ASKS = "Answer one question about a segment of a robot recording."
 FILLS = "Fill the slots of one sentence."
 _KINDS = {
     OBSERVES: "observation",
     COMPARES: "comparison",
     CHOOSES: "choice",
     WORDS: "words",
-    ASKS: "question",
     FILLS: "slots",
     CAPTIONS: "caption",
 }
@@ -81,7 +79,6 @@ def judge(
     compares: str | Answer = "same",
     chooses: str | Answer = "cannot tell",
     words: Sequence[str] = (),
-    answers: str = "yes",
     confidence: int = 90,
     frames: Sequence[int] = (1, 3),
 ) -> Callable[[Mapping[str, Any]], list[dict[str, Any]]]:
@@ -92,7 +89,6 @@ def judge(
         compares: What it says of two values, or makes of a pair; a text that begins with "{" is the whole reply.
         chooses: The option that it chooses, by its text, or makes of the entry; what is none is its whole reply.
         words: The words that it says say more.
-        answers: What it says to questions of a lab.
         confidence: How sure it is of choices.
         frames: The frames that it cites for them.
     """
@@ -104,11 +100,9 @@ def judge(
             return [choice(seen)]
         if kind == "caption":
             return [choice(typed_caption("close the drawer"))]
-        if kind not in ("comparison", "choice", "words", "question"):
+        if kind not in ("comparison", "choice", "words"):
             return [choice("yes" if "Answer yes or no" in prompt_of(request) else "close the drawer")]
         rest = {"frames": list(frames), "confidence": confidence}
-        if kind == "question":
-            return [choice(json.dumps({"answer": answers, **rest}))]
         replies: dict[str, Any] = {}
         for number, entry in data_of(request).items():
             if kind == "words":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from ares.settings import Price, Settings
 from ares.store import Stores
 from ares.workspace import open_workspace
 from ares_annotators.base import Options
-from ares_annotators.grade import AttackRequest, AttackRun, attack, run_attack
+from ares_annotators.grade import AttackRun, attack, run_attack
 from ares_app.cli.main import main
 from tests.ingesting import ingest_paths
 from tests.judges.marked_frames import write_dataset
@@ -35,7 +34,6 @@ _JUDGES = {
     "gist": replace(_TRUE, compares="gist", chooses="gist"),
     "no-man": replace(_TRUE, observes="nothing", compares="different", chooses="other"),
 }
-_REQUEST = AttackRequest(episodes=_EPISODES, seed=0)
 
 
 @dataclass(frozen=True)
@@ -51,9 +49,9 @@ class Attacked:
         settings = replace(self.stores.settings, price=Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0))
         return Options(settings=settings, model=self.server.judge_spec(name))
 
-    def attack(self, name: str, request: AttackRequest = _REQUEST) -> AttackRun:
+    def attack(self, name: str, where: str = "") -> AttackRun:
         """Attack a judge."""
-        return run_attack(self.stores, self.options(name), request)
+        return run_attack(self.stores, self.options(name), where)
 
 
 def _told_what_it_did(episode: WorldEpisode) -> WorldEpisode:
@@ -83,7 +81,7 @@ def test_a_truthful_judge_refuses_every_kind_and_accepts_the_truth(attacked: Att
     (shown,) = run.datasets.values()
     assert {"other_episode", "action", "object", "place", "no_content", "note"} <= shown.kinds.keys()
     assert not run.broken and not run.failed
-    assert {kind for kind, counts in shown.kinds.items() if counts.accepted} == set(), shown.passed
+    assert {kind for kind, counts in shown.kinds.items() if counts.accepted} == set()
     assert (shown.true_captions.accepted, shown.true_captions.total) == (_EPISODES, _EPISODES)
     # Twelve captions offer fewer different texts of a kind than ten batteries want.
     assert sum(counts.total for counts in shown.kinds.values()) > 300
@@ -94,47 +92,34 @@ def test_a_truthful_judge_refuses_every_kind_and_accepts_the_truth(attacked: Att
     ("name", "kind"),
     some_by_day([("flatterer", "object"), ("yes-man", "other_episode"), ("gist", "place")], rows=True),
 )
-def test_a_judge_with_a_fault_is_broken_and_what_it_passed_is_named(
-    attacked: Attacked, name: str, kind: str
-) -> None:
+def test_a_judge_with_a_fault_is_broken(attacked: Attacked, name: str, kind: str) -> None:
     run = attacked.attack(name)
     (shown,) = run.datasets.values()
     counts = shown.kinds[kind]
     assert run.broken and 2 * counts.accepted >= counts.total
     low, high = counts.bounds
     assert low <= counts.accepted / counts.total <= high
-    assert Counter(row["kind"] for row in shown.passed)[kind] == counts.accepted
-    assert all(row["text"] and row["episode_id"] for row in shown.passed)
 
 
 @pytest.mark.slow
 def test_a_judge_that_accepts_no_true_caption_has_shown_nothing(attacked: Attacked) -> None:
     run = attacked.attack("no-man")
     (shown,) = run.datasets.values()
-    assert (shown.true_captions.accepted, shown.passed) == (0, []) and run.broken
+    assert shown.true_captions.accepted == 0 and run.broken
 
 
 @pytest.mark.slow
 def test_nothing_of_an_attack_is_stored_and_what_was_paid_is_not_paid_again(attacked: Attacked) -> None:
-    first = attacked.attack("truthful", replace(_REQUEST, seed=1))
+    first = attacked.attack("truthful")
     log, ids = attacked.stores.annotations, sorted(attacked.stores.tables.episodes.ids())
     assert not list(log.find_annotations(ids, ["grade", "control", "observation"]))
     assert not list(log.find_documents("judge_batteries")), "the run that comes later is tested"
     calls = len(attacked.server.calls("truthful"))
-    second = attacked.attack("truthful", replace(_REQUEST, seed=1))
+    second = attacked.attack("truthful")
     for name, shown in first.datasets.items():
         again = second.datasets[name]
         assert again == shown
-    assert first.cost.usd and len(attacked.server.calls("truthful")) - calls == second.cost.calls <= 1
-
-
-def test_a_seed_draws_other_texts(attacked: Attacked) -> None:
-    request = replace(_REQUEST, episodes=2)
-    texts = [
-        {row["text"] for shown in attacked.attack("yes-man", own).datasets.values() for row in shown.passed}
-        for own in (request, replace(request, seed=7))
-    ]
-    assert texts[0] != texts[1]
+    assert len(attacked.server.calls("truthful")) - calls == second.cost.calls <= 1
 
 
 def test_as_many_are_drawn_as_asked_for_among_the_texts_that_hold_a_caption(
@@ -144,24 +129,25 @@ def test_as_many_are_drawn_as_asked_for_among_the_texts_that_hold_a_caption(
     ids = sorted(attacked.stores.tables.episodes.ids())
     texts = [(key, "..." if number % 2 else "open the drawer", None) for number, key in enumerate(ids)]
     monkeypatch.setattr(attack, "_read_instructions", lambda stores, where: iter(texts))
-    for seed in range(5):
-        drawn = attack.sample_true_captions(attacked.stores, replace(_REQUEST, episodes=5, seed=seed))
-        assert len({subject.episode.episode_id for subject in drawn}) == 5
-    drawn = attack.sample_true_captions(attacked.stores, _REQUEST)
+    drawn = attack.sample_true_captions(attacked.stores, "")
     assert sorted(subject.episode.episode_id for subject in drawn) == ids[::2]
+    monkeypatch.setattr(attack, "_EPISODES", 5)
+    assert (
+        len({subject.episode.episode_id for subject in attack.sample_true_captions(attacked.stores, "")}) == 5
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["num_steps < 0", "instruction = ''"])
 def test_without_a_true_caption_there_is_no_attack(attacked: Attacked, where: str) -> None:
     with pytest.raises(RequestError, match="no episode has a true caption"):
-        attacked.attack("truthful", replace(_REQUEST, where=where))
+        attacked.attack("truthful", where)
 
 
 def test_a_budget_needs_a_price(attacked: Attacked) -> None:
     options = replace(attacked.options("truthful"), settings=attacked.stores.settings)
     with pytest.raises(RequestError, match="a budget needs a price"):
-        run_attack(attacked.stores, options, replace(_REQUEST, budget_usd=1.0))
+        run_attack(attacked.stores, options, budget_usd=1.0)
 
 
 @pytest.mark.slow
@@ -176,4 +162,4 @@ def test_the_report_counts_by_kind_and_the_exit_status_tells_a_broken_judge(
     assert re.search(r"captions of other episodes +0 +\d+ +0.000-0.\d+", text)
     assert main([*command, attacked.server.judge_spec("yes-man"), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
-    assert document["broken"] == ["world"] and document["datasets"]["world"]["passed"]
+    assert document["broken"] == ["world"]

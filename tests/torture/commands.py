@@ -77,7 +77,7 @@ COMMANDS: Mapping[str, Command] = {
     "note": Command(words=("note", "it slips", "--where", _STEPS)),
     "set rename": Command(words=("set", "rename", "all", "every")),
     "set delete": Command(words=("set", "delete", "all", "--yes")),
-    "clear failures": Command(words=("failures", "clear", "no reply", "--yes")),
+    "accept failures": Command(words=("failures", "accept", "no reply", "--yes")),
     "use": Command(words=("use", "quality=newest")),
     "export": Command(words=("export", "all", "{exported}", "--format", "parquet"), is_whole=False),
     "doctor --rebuild": Command(words=("doctor", "--rebuild")),

@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from ares.annotation import Cost
-from ares.errors import MediaError, ModelError
+from ares.errors import MediaError, ModelError, RequestError
 from ares_annotators.base import PaidFailure
 from ares_annotators.grade import load_rubric
 from ares_annotators.grade.judge import JudgeFrames
 from tests.annotators.grade.conftest import SENTENCE, rulings_of, value_of
-from tests.annotators.judge_replies import data_of, entries_of, judge, kind_of, observation, part
+from tests.annotators.judge_replies import entries_of, judge, kind_of, observation, part
 
 # 1,000 tokens in and 10 out at 1 and 10 dollars a million: what every call of the test server costs.
 USD_OF_A_CALL = 0.0011
@@ -39,7 +39,6 @@ def test_a_true_caption_is_accepted_by_one_observation(grade: Any, model_server:
     )  # fmt: skip
     assert item["slot"] == "object" and len(item["evidence"]) == 2 and item["margin"] == 0.9
     assert value_of(outcome)["grade_margin"] == 0.9
-    assert value_of(outcome)["slots"] == "caption"
 
 
 def test_other_words_cost_one_comparison_in_the_workspace(grade: Any, model_server: Any) -> None:
@@ -216,10 +215,8 @@ def test_the_observation_is_a_fact_that_captions_share(grade: Any, model_server:
     first = grade()
     (fact,) = [item for item in first.annotations if item.name == "observation"]
     assert (fact.subject_kind, fact.cost.calls, fact.value["object"]["value"]) == ("segment", 1, "drawer")
-    assert value_of(first)["observation_ids"] == [fact.annotation_id]
     second = grade("close the green door", object="door")
     assert _kinds(model_server)["observation"] == 1, "the second caption pays no observation"
-    assert value_of(second)["observation_ids"] == [fact.annotation_id]
     assert [item.name for item in second.annotations] == ["grade"], "it is stored once"
 
 
@@ -313,31 +310,16 @@ def test_a_model_without_schemas_is_asked_in_words(
     assert all("response_format" not in request for request in model_server.requests)
 
 
-CLEAN = {"id": "CLEAN", "text": "Is the table clean at the end?", "category": "essential", "claim": True}
-
-
-@pytest.mark.parametrize(
-    ("says", "verdict", "grade_name"),
-    [
-        ({"answers": "yes"}, "MET", "acceptable"),
-        ({"answers": "no"}, "UNMET", "not_acceptable"),
-        ({"answers": "cannot tell"}, "UNSURE", "unsure"),
-        ({"answers": "yes", "frames": ()}, "UNSURE", "unsure"),
-        ({"answers": "yes", "confidence": 10}, "UNSURE", "unsure"),
-        ({"answers": "perhaps"}, "ERROR", "error"),
-    ],
-)
-def test_a_question_of_a_lab_is_decided_by_the_frames(
-    grade: Any, model_server: Any, tmp_path: Path, says: Any, verdict: str, grade_name: str
+def test_a_question_about_no_slot_is_refused_before_anything_is_paid(
+    grade: Any, model_server: Any, tmp_path: Path
 ) -> None:
+    clean = {"id": "CLEAN", "text": "Is the table clean?", "category": "essential", "claim": True}
     document = load_rubric("caption").model_dump(mode="json")
     path = tmp_path / "mine.yaml"
-    path.write_text(yaml.safe_dump({**document, "criteria": [*document["criteria"], CLEAN]}))
-    model_server.replies(judge(**says))
-    outcome = grade(values={"rubric": str(path)})
-    assert (value_of(outcome)["grade"], rulings_of(outcome)["CLEAN"]["verdict"]) == (grade_name, verdict)
-    asked = [data_of(request) for request in model_server.requests if kind_of(request) == "question"]
-    assert asked and all(data["question"] == CLEAN["text"] for data in asked)
+    path.write_text(yaml.safe_dump({**document, "criteria": [*document["criteria"], clean]}))
+    with pytest.raises(RequestError, match=r"has CLEAN; .*ares annotate attributes --fields"):
+        grade(values={"rubric": str(path)})
+    assert model_server.requests == []
 
 
 def test_frames_that_cannot_be_read_any_more_fail_the_caption_and_say_why(

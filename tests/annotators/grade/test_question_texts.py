@@ -15,16 +15,13 @@ from hypothesis import given, strategies as st
 
 from ares_annotators.caption import make_shared_fill_request
 from ares_annotators.grade.judge import ImagesForJudge
-from ares_annotators.grade.observation import ObservedPart
 from ares_annotators.grade.questions import (
     ExtraWords,
     SlotOptions,
     choice_request,
     comparison_request,
     make_pair,
-    parse_answer,
     parse_choices,
-    rubric_question_request,
     slot_options,
     words_request,
 )
@@ -55,7 +52,6 @@ def _requests() -> dict[str, VlmRequest]:
         ),
         "5-choices": choice_request(choices, _shown()),
         "6-words": words_request([ExtraWords(("lid",), tuple(SLOTS.items()))] * 2),
-        "7-question": rubric_question_request("Does the arm move smoothly?", SLOTS, _shown()),
         "8-slots": make_shared_fill_request(
             ["close the drawer", "open the box"], StubVlm(), {"open": "move from closed to open"}
         ),
@@ -103,13 +99,6 @@ def test_a_choice_is_the_same_question_whoever_says_which(segment: str, claimed:
         reply = json.dumps({"1": {"option": number, "frames": [1], "confidence": 80}})
         answers = parse_choices([one], reply, (0.0,))
         assert not isinstance(answers, str) and [answer.value for answer in answers] == [option]
-
-
-def test_an_answer_by_a_frame_that_was_not_shown_is_none() -> None:
-    reply = json.dumps({"answer": "yes", "frames": [1, 3], "confidence": 80})
-    answer = ObservedPart(value="yes", seconds=(0.0, 2.0), confidence=0.8)
-    assert parse_answer(reply, (0.0, 1.0, 2.0)) == [answer]
-    assert parse_answer(reply, (0.0, 1.0)) == "reply cites a frame that was not shown"
 
 
 @given(first=values, second=values)

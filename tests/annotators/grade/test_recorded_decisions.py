@@ -67,14 +67,10 @@ def test_replies_are_read_or_refused() -> None:
     choices = [questions.SlotOptions("object", ("door", "drawer", "other"))] * 2
     lines = []
     for reply in REPLIES:
-        chosen, answer = (
-            questions.parse_choices(choices, reply, SECONDS),
-            questions.parse_answer(reply, SECONDS),
-        )
+        chosen = questions.parse_choices(choices, reply, SECONDS)
         read = {
             "comparisons": questions.parse_comparisons(_PAIRS, reply),
             "choices": chosen if isinstance(chosen, str) else [asdict(answer) for answer in chosen],
-            "answer": answer if isinstance(answer, str) else [asdict(part) for part in answer],
             "words": questions.parse_words(_WORDS, reply),
         }
         lines.append([reply, read])
@@ -89,7 +85,6 @@ def test_questions_about_several_captions_are_these() -> None:
         questions.comparison_request(_PAIRS),
         questions.words_request(_WORDS),
         questions.choice_request([questions.SlotOptions("to", ("a", "b", "c"))], shown),
-        questions.rubric_question_request("Is it red?", {"object": "mug"}, shown),
     ):
         lines.append([request.prompt[-300:], request.schema, request.max_tokens])
     for slot, claimed, rival in (

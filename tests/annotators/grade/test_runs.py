@@ -143,18 +143,6 @@ def test_success_and_grade_in_one_command_run_in_that_order(
     assert len(grades) == 2 and all(item.value["success_id"] for item in grades)
 
 
-def test_no_missing_success_is_told_where_the_source_labels_every_episode(
-    ws: Workspace, remote: Options, model_server: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    annotator = GradeAnnotator(remote, ws.stores)
-    model_server.replies(judge())
-    table = type(ws.stores.tables.episodes)
-    monkeypatch.setattr(table, "count", lambda self, where="": 1 if where == "success IS NULL" else 0)
-    assert any("no success is stored" in text for text in annotator.preflight([]).warnings)
-    monkeypatch.setattr(table, "count", lambda self, where="": 0)
-    assert not any("no success is stored" in text for text in annotator.preflight([]).warnings)
-
-
 @pytest.fixture
 def controls_in(ws: Workspace) -> Any:
     """Reads the gradings of false texts that a workspace has: those of batteries, and others."""

@@ -51,8 +51,8 @@ def test_a_captioner_that_heeds_the_critique_improves(
     assert (run.refused, run.changed, run.compared, run.is_adopted) == (8, 8, 8, True)
     assert run.reason == "the hidden criteria are met more often"
     assert shown(graded) == {(TRUE, "acceptable")}
-    assert run.acceptance is not None
-    assert (run.acceptance.only_first, run.acceptance.only_second, run.compared) == (0, 8, 8)
+    assert run.hidden_criteria is not None
+    assert (run.hidden_criteria.only_first, run.hidden_criteria.only_second) == (0, 8)
     episodes = sorted(graded.stores.tables.episodes.ids())
     kept = graded.stores.annotations.find_annotations(episodes, ["caption"], maker_ids=[run.first])
     assert {item.value["text"] for item in kept} == {REFUSED}, "the former captions stay in the log"
@@ -113,9 +113,7 @@ def test_hidden_criteria_that_were_met_before_show_nothing(
     producers = graded.stores.annotations.producers().items()
     (made,) = [key for key, producer in producers if producer.annotator == "caption" and key not in shipped]
     run = revise(graded, judging, replace(REQUEST, captions=made))
-    assert run.acceptance and run.acceptance.difference == 1.0 and not run.is_adopted
-    assert run.reason.startswith("all captions met the hidden criteria before")
-    assert run.reason.endswith("although the judge accepts more: the captioner may please the judge")
+    assert run.reason.startswith("all captions met the hidden criteria before") and not run.is_adopted
 
 
 def test_what_earlier_versions_stored_is_read_and_not_shown(

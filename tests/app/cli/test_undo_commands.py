@@ -67,11 +67,10 @@ def test_sets_are_renamed_noted_and_deleted(ares: Run) -> None:
     assert "deleted train@1; `ares undo 3`" in ares("set", "delete", "train", "--yes").out
 
 
-def test_failures_are_listed_and_cleared(ares: Run) -> None:
+def test_failures_are_listed_and_accepted(ares: Run) -> None:
     assert len(ares("failures", "list", "--output", "jsonl").out.splitlines()) == 12
-    assert "cleared 12 failures" in ares("failures", "clear", "--annotator", "grade", "--yes").out
-    assert ares("failures", "list").out == "no failures\n"
-    assert "no failure matches" in ares("failures", "clear", "--yes").err
+    assert "accepted 12 failures" in ares("failures", "accept", "--annotator", "grade", "--yes").out
+    assert "`ares failures accept` says" in ares("failures", "clear", "--yes").err
 
 
 def test_a_purge_says_what_is_kept(ares: Run, ids: list[str]) -> None:

@@ -104,12 +104,10 @@ def ids_of(workspace: Workspace, where: str) -> list[str]:
 
 
 def test_copies_are_found_whatever_was_changed(stored: Workspace) -> None:
-    overlap = stored.sets.overlap("first", "c")
-    originals = ids_of(stored, "key IN ('00', '01', '02', '03')")
-    assert sorted(pair.first for pair in overlap.copies) == originals
-    assert sorted(pair.second for pair in overlap.copies) == ids_of(stored, "dataset = 'c'")
-    assert overlap.shared == [] and overlap.against == "dataset c"
-    assert {pair.way for pair in overlap.copies} == {"signals"}
+    linked = find_copies(stored.stores, ids_of(stored, "true")).linked
+    found = {id for pair in linked for id in (pair.first, pair.second)}
+    assert found == {*ids_of(stored, "dataset = 'c' OR key IN ('00', '01', '02', '03')")}
+    assert {pair.way for pair in linked} == {"signals"}
 
 
 def test_of_copies_the_whole_one_that_was_ingested_first_is_kept(stored: Workspace) -> None:
@@ -291,7 +289,6 @@ def test_linked_items_are_the_components(edges: list[tuple[int, int]]) -> None:
         ("split all --train 1", "a split has at least two parts"),
         ("split all --train .9 --val .2", "the shares sum to 1.1, not to 1"),
         ("union x all", "a union is of at least two sets: got all"),
-        ("overlap all z", "no set and no dataset 'z'"),
     ],
 )
 def test_what_cannot_be_obeyed_is_one_clear_line(
@@ -318,9 +315,6 @@ def test_the_command_prints_the_proof_and_writes_the_reasons(
     assert "set few@1: 5 episodes; left out: 23 above the cap" in capsys.readouterr().out
     lines = file.read_text().splitlines()
     assert lines[0] == "episode_id,reason" and sum(line.endswith(",kept") for line in lines) == 5
-    assert main(["set", "overlap", "few", "all", "--json", *place]) == 0
-    overlap = json.loads(capsys.readouterr().out)
-    assert (overlap["shared"], overlap["episodes"]) == (5, [5, 28])
     assert main(["set", "controls", "few", *place]) == 0
     assert "few-random@1 of 5 episodes, few-matched@1 of" in capsys.readouterr().out
 

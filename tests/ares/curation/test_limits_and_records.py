@@ -17,7 +17,6 @@ from ares.curation import (
     accept_failures,
     add_note,
     add_tag,
-    clear_failures,
     complete_purges,
     count_removed_members,
     create_set,
@@ -112,7 +111,7 @@ def test_actions_have_the_person_the_count_and_the_details(
     sets.note("good", " fine ", person="Ann")
     sets.rename("good", "best")
     sets.delete("best", person="Bob")
-    clear_failures(stores, FailureSelection(work="grade", texts=[ids[0]]), person="Ann")
+    accept_failures(stores, FailureSelection(work="grade", texts=[ids[0]]), person="Ann")
     accept_failures(stores, FailureSelection(texts=["NO"]))
     remove_episodes(stores, stage(ids[:2]), person="Ann", note="too dark")
     actions = read_history(stores.annotations).actions
@@ -124,8 +123,8 @@ def test_actions_have_the_person_the_count_and_the_details(
         (4, "set_note", "Ann", 1),
         (5, "set_rename", user, 1),
         (6, "set_delete", "Bob", 1),
-        (7, "clear_failures", "Ann", 1),
-        (8, "accept_failures", user, 11),
+        (7, "accept_failures", "Ann", 1),
+        (8, "accept_failures", user, 12),
         (9, "remove", "Ann", 2),
     ]
     assert [dict(item.details) for item in actions] == _details(ids[0])

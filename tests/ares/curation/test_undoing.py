@@ -8,7 +8,6 @@ from ares.curation import (
     FailureSelection,
     SelectedEpisodes,
     accept_failures,
-    clear_failures,
     failures_of,
     list_failures,
     remove_episodes,
@@ -17,6 +16,8 @@ from ares.curation import (
 from ares.doctor import run_checks
 from ares.errors import RequestError
 from ares.jobs import EpisodeSelection
+from ares.settings import user_name
+from ares.store import record_action
 from ares.workspace import Workspace
 
 
@@ -49,36 +50,11 @@ def test_overlapping_removals_are_taken_back_one_by_one(curated: Workspace, ids:
     assert curated.stores.tables.episodes.ids() == {ids[0], *ids[3:]}
 
 
-def failed(workspace: Workspace) -> int:
-    """Failures that status counts."""
-    annotations = workspace.status().annotations
-    return annotations["grade"].failed if "grade" in annotations else 0
-
-
-def test_cleared_failures_no_longer_count_until_they_happen_again(curated: Workspace, ids: list[str]) -> None:
-    log = curated.stores.annotations
-    assert failed(curated) == 12
-    assert not list(list_failures(curated.stores, FailureSelection(texts=["other"])))
-    clear_failures(curated.stores, FailureSelection(work="grade", texts=["NO REPLY"]))
-    assert failed(curated) == 0
-    log.put_documents("failures", {f"grade/0123/{ids[0]}": {"reason": "again", "detail": "", "at": "later"}})
-    assert failed(curated) == 1
-    undone = undo(curated.stores).action.number
-    failures = {failure.subject: failure.reason for failure in list_failures(curated.stores)}
-    assert len(failures) == 12 and failures[ids[0]] == "again"
-    undo(curated.stores, undone)  # the others are cleared again: the one that failed again was never cleared
-    assert [failure.reason for failure in list_failures(curated.stores)] == ["again"]
+def test_failures_that_an_earlier_version_cleared_do_not_come_back(curated: Workspace) -> None:
+    record_action(curated.stores.annotations, "clear_failures", user_name(), count=12)
+    with pytest.raises(RequestError, match="cleared failures do not come back"):
+        undo(curated.stores)
     assert run_checks(curated.stores) == []
-
-
-def test_failures_of_many_lists_are_all_cleared_and_all_come_back(
-    curated: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ares.store.actions._DOCUMENT_IDS", 5)
-    clear_failures(curated.stores, FailureSelection(work="grade"))
-    assert failed(curated) == 0
-    undo(curated.stores)
-    assert failed(curated) == 12
 
 
 def test_an_accepted_failure_is_marked_wherever_it_is_read_until_that_is_undone(
@@ -97,18 +73,6 @@ def test_an_accepted_failure_is_marked_wherever_it_is_read_until_that_is_undone(
     assert not [failure for failure in failures_of(stores, ids) if failure.is_accepted]
 
 
-def test_an_undo_brings_back_no_failure_of_work_that_was_done_since(
-    curated: Workspace, ids: list[str]
-) -> None:
-    from tests.ares.curation.conftest import CAPTION
-
-    key = f"caption/{CAPTION.maker_id}/{ids[0]}"
-    curated.stores.annotations.put_documents("failures", {key: {"reason": "r", "detail": "", "at": ""}})
-    clear_failures(curated.stores, FailureSelection(work="caption"))
-    undo(curated.stores)
-    assert not list(list_failures(curated.stores, FailureSelection(work="caption")))
-
-
-def test_nothing_to_clear_says_so(curated: Workspace) -> None:
+def test_nothing_to_accept_says_so(curated: Workspace) -> None:
     with pytest.raises(RequestError, match="no failure matches"):
-        clear_failures(curated.stores, FailureSelection(work="motion"))
+        accept_failures(curated.stores, FailureSelection(work="motion"))
