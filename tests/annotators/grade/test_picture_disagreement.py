@@ -14,9 +14,8 @@ from ares.annotation import Annotation
 from ares.episode import Episode, Signal, Trajectory
 from ares.rubric import SLOTS
 from ares_annotators.base import Work
-from ares_annotators.grade.motion_disagreement import find_disagreements
 from ares_annotators.grade.observation import Observation, ObservedPart
-from ares_annotators.motion.meaning import infer_meaning_by_names
+from ares_annotators.motion import find_disagreements, infer_meaning_by_names
 from ares_app.dashboard.timeline_ticks import make_ruling_ticks
 from tests.annotators.grade.conftest import value_of
 from tests.annotators.judge_replies import judge, observation

@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING
 
 from ares.annotation import Column
 from ares.signals import name_tokens, parse_arm_name
-from ares_annotators.motion import (
-    END_EFFECTOR,
-    find_gripper_dimensions,
-    find_motion_groups,
-    is_gripper_at_rest,
-)
+from ares_annotators.motion.columns import END_EFFECTOR, find_gripper_dimensions, find_motion_groups
+from ares_annotators.motion.grippers import is_gripper_at_rest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +17,7 @@ if TYPE_CHECKING:
     from ares.episode import Json
     from ares_annotators.base import Work
     from ares_annotators.grade.observation import Observation
-    from ares_annotators.motion import MotionMeaning
+    from ares_annotators.motion.meaning import MotionMeaning
 
 MOTION_DISAGREEMENT = Column(
     name="motion_disagreement",
