@@ -67,8 +67,6 @@ rubric revise | second-judge | `ares annotate grade --model SPEC` grades the new
 rubric revise | anchors seed | a third of the criteria is hidden, always the same of a rubric
 rubric revise | limit | --where selects the episodes, and --budget ends a run
 rubric revise | captioner | ARES_CAPTION_MODEL names the captioner
-rubric compare | - | `ares use` pins one of two producers, and `ares review measure DATASET` says how many of its
-    captions are true
 review report | - | `ares review measure DATASET` and `ares status` say how many accepted captions are true
 review create | worth first | questions are drawn at random; --where selects what is asked about
 review create | repeat seed | a tenth of the items is asked twice; in Python `ws.review.create` has repeat and seed

@@ -179,7 +179,7 @@ COMMANDS = {
     ),
     "rubric": CommandEntry(
         "ares_app.cli.rubric",
-        "show rubrics, and attack their judge",
+        "show rubrics, attack their judge, and compare producers",
         (
             "ares rubric show caption",
             "ares rubric attack --budget 5 -w ~/curation",

@@ -1,4 +1,4 @@
-"""`ares rubric`: show a rubric, attack its judge, and revise captions."""
+"""`ares rubric`: show a rubric, attack its judge, compare producers, and revise captions."""
 
 from __future__ import annotations
 
@@ -146,6 +146,12 @@ def add_rubric_arguments(parser: argparse.ArgumentParser) -> None:
             "rubric", nargs="?", default="caption", metavar="RUBRIC", help="a shipped name or a YAML file"
         )
         add_workspace_arguments(action)
+    compare = actions.add_parser("compare", help="two captioners, or two judges, by what people say")
+    for name in ("first", "second"):
+        compare.add_argument(
+            name, metavar="PRODUCER", help="id of a producer of captions, or of grades, or its start"
+        )
+    add_workspace_arguments(compare)
     for action in (attack, revise):
         _add_paid_arguments(action)
     revise.add_argument(
@@ -157,11 +163,11 @@ def add_rubric_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_rubric(args: argparse.Namespace) -> int:
-    """Show or attack a rubric, or revise captions. Returns 1 where half of a kind of false texts is accepted.
+    """Run an action. Returns 1 where half of a kind of false texts is accepted.
 
     Raises RequestError naming the first field of a rubric that is wrong.
     """
-    actions = {"attack": _attack_judge, "revise": _revise_captions}
+    actions = {"attack": _attack_judge, "compare": _compare_producers, "revise": _revise_captions}
     return actions.get(args.action, _show_rubric)(args)
 
 
@@ -177,6 +183,16 @@ def _show_rubric(args: argparse.Namespace) -> int:
     ]
     table = OutputTable(rows, ("criterion", "category", "applies", "met when"))
     answer(args, document, lambda: paragraphs([headline, table]))
+    return 0
+
+
+def _compare_producers(args: argparse.Namespace) -> int:
+    from ares.review import compare_producers
+
+    sides, count, change = compare_producers(open_workspace(args).stores, args.first, args.second)
+    document = {"first": sides[0], "second": sides[1], "items": count, **asdict(change)}
+    name = f"{count_of(count, 'caption')} that people judged: second - first"
+    answer(args, document, lambda: describe_difference(name, change))
     return 0
 
 

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         MeasuredShare as MeasuredShare,
         Measurements as Measurements,
         check_share as check_share,
+        compare_producers as compare_producers,
         count_answers as count_answers,
         find_answered as find_answered,
         format_share as format_share,

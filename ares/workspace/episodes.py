@@ -14,7 +14,7 @@ from ares.imports import import_optional
 from ares.registry import column_of, suggest_column
 from ares.workspace.arguments import read_episode_ids
 from ares.workspace.episode import StoredEpisode, best_poster_html, read_rows
-from ares.workspace.foreign_names import explain_mistakes, resolve_view_name
+from ares.workspace.foreign_names import explain_mistakes, is_function, resolve_view_name
 from ares.workspace.printed_tables import format_table, html_table
 from ares.workspace.row_selection import Selection
 
@@ -70,7 +70,7 @@ class Episodes:
             FilterError: The filter cannot be read.
             RequestError: A column does not exist.
         """
-        if callable(filter):
+        if is_function(filter):
             import numpy as np
 
             return self[np.array([bool(filter(episode)) for episode in self], np.bool_)]  # type: ignore[no-any-return]
@@ -381,7 +381,7 @@ class Episodes:
         ids = self.to_arrow(["episode_id"])["episode_id"].combine_chunks()
         if isinstance(values, Mapping):
             return set_values(self._stores, column, *read_values(values))
-        if callable(values):
+        if is_function(values):
             values = [values(episode) for episode in self]
         elif values is None or isinstance(values, str) or not hasattr(values, "__len__"):
             values = [values] * len(ids)

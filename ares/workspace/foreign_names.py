@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from importlib.util import find_spec
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard, TypeVar
 
 from ares.errors import AresError, UnknownName, WrongArguments, shorten
 from ares.imports import import_optional
@@ -200,6 +200,11 @@ def explain_mistakes(kind: Kind) -> Kind:
 def _refuse_call(self: Any, *args: object, **kwargs: object) -> NoReturn:
     called = getattr(self, "_called", type(self).__name__)
     raise WrongArguments(f"{called} is not called as a function", "leave out the ()")
+
+
+def is_function(value: object) -> TypeGuard[Callable[..., Any]]:
+    """Whether it can be called, unlike an object that only says that it is not."""
+    return callable(value) and type(value).__call__ is not _refuse_call
 
 
 def make_refusal(method: str) -> Callable[..., NoReturn]:

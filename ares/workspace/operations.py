@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from ares.annotation import ColumnType, short_hash
 from ares.errors import RequestError
 from ares.registry import annotators, operations
+from ares.workspace.foreign_names import is_function
 
 if TYPE_CHECKING:
     from ares.jobs import (
@@ -144,10 +145,10 @@ def read_annotators(
     if isinstance(last, type(episodes)):
         names, where = names[:-1], (last.where(where) if where else last).condition()
     functions: dict[str, FunctionAnnotator] = {}
-    for function in filter(callable, names):
+    for function in filter(is_function, names):
         view = episodes.where(where) if where else episodes
         functions[function.__name__] = _read_function(stores, function, columns, batch_size, view)
-    return tuple(name.__name__ if callable(name) else name for name in names), where, functions
+    return tuple(name.__name__ if is_function(name) else name for name in names), where, functions
 
 
 def _read_function(

@@ -274,7 +274,8 @@ hasattr(view, "at"), hasattr(ep, "loc"), hasattr(ws, "at"), bool(ws) => (False, 
 """,
     "values": """
 ares.open(b"ws") !! give os.fsdecode
-view.where(5) !! SQL
+view.where(the_set) !! SQL
+ws.annotate(view, "motion", quiet=True) !! named one by one
 view.where("num_steps >") !! cannot be read
 view.where("success && num_steps > 50") !! unexpected '&'; write AND
 view & view.to_pandas() !! got a DataFrame; give for example df

@@ -10,6 +10,7 @@ import pytest
 
 from ares.episode import Episode
 from ares.errors import RequestError
+from ares.review import Answer, give_answer
 from ares.search import compute_facets
 from ares.workspace import Workspace
 from tests.app.cli.conftest import Refused
@@ -66,6 +67,33 @@ def test_the_newest_producers_fill_the_columns_until_others_are_pinned(
     assert columns(contested, episode) == ("open it", None, None, None)
     contested.use(caption="newest", grade="newest")
     assert columns(contested, episode) == newest
+
+
+def test_captioners_and_judges_are_compared_on_what_people_say_of_both(
+    contested: Workspace, use: Run, refused: Refused
+) -> None:
+    captioners, judges = (
+        (CAPTIONER.maker_id, OTHER_CAPTIONER.maker_id),
+        (JUDGE.maker_id, NEWER_JUDGE.maker_id),
+    )
+    where: Any = ("-w", contested.path)
+    fields: Any = {"question": "acceptable", "subject_kind": "annotation"}
+    assert "people judged nothing that both have" in refused("rubric", "compare", *captioners, *where)
+    for caption in contested.stores.annotations.find_annotations([*contested.episodes.ids()], ["caption"]):
+        for person in ("Ada", "Bob", "Eve"):  # what one person refuses is refused
+            verdict = "unmet" if person == "Bob" and caption.maker_id == captioners[1] else "met"
+            said = Answer(subject_id=caption.annotation_id, verdict=verdict, person=person, **fields)
+            give_answer(contested.stores, said)
+    # Of the first episode one producer alone has a caption; of the second both judges graded one.
+    change = {"items": 1, "difference": -1.0, "only_first": 1, "only_second": 0, "p_value": pytest.approx(1)}
+    for first, second in (captioners, judges):
+        compared = use("rubric", "compare", first[:6], second, "--json").json
+        assert compared == {"first": first, "second": second, **change}
+    assert (
+        "1 caption that people judged: second - first: -1.000; only" in use("rubric", "compare", *judges).out
+    )
+    for others in ((judges[0], judges[0]), (judges[0], "nope")):
+        assert "two producers are compared: there are: " in refused("rubric", "compare", *others, *where)
 
 
 def test_without_a_choice_the_producers_are_shown_and_what_tells_them_apart(
