@@ -133,7 +133,7 @@ def test_a_reader_finds_the_worst_under_a_menu_that_stays(page: Page, address: s
 
 def _find(page: Page, text: str) -> None:
     """Open the dialog by its key, type, and wait for what it lists."""
-    page.get_by_role("button", name="Find").wait_for()
+    page.locator(".open-find").wait_for()
     page.keyboard.press("Control+k")
     page.get_by_role("combobox", name="Find by name").wait_for()
     page.keyboard.type(text)
