@@ -127,7 +127,13 @@ class CaptionGrader:
             **({"success_id": outcome.annotation_id} if outcome else {}),
         }
         judgement = graded.judgement
-        if disagreements := find_disagreements(judgement.seen, work, self.meanings.find(work)):
+        seen = [
+            (slot, part.value, part.seconds[0])
+            for observation in judgement.seen
+            for slot in ("action", "hand")
+            if (part := observation.parts[slot]).is_visible
+        ]
+        if disagreements := find_disagreements(seen, work, self.meanings.find(work)):
             value[DISAGREEMENTS] = list[Json](disagreements)
             value[MOTION_DISAGREEMENT.name] = [str(item["text"]) for item in disagreements]
         seconds = sorted({second for ruling in graded.rulings for second in ruling.evidence})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ares.annotation import Column
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from ares.episode import Json
     from ares_annotators.base import Work
-    from ares_annotators.grade.observation import Observation
     from ares_annotators.motion.meaning import MotionMeaning
 
 MOTION_DISAGREEMENT = Column(
@@ -38,30 +37,27 @@ _REST_SHARE = 0.02
 
 
 def find_disagreements(
-    seen: Sequence[Observation], work: Work, meaning: MotionMeaning | None
+    seen: Iterable[tuple[str, str, float]], work: Work, meaning: MotionMeaning | None
 ) -> list[dict[str, Json]]:
     """What was seen that the signals contradict, in order of time: objects with `seconds` and `text`.
 
     Signals that are not there, not finite, or of unknown meaning contradict nothing.
 
     Args:
-        seen: What each judge observed in the work.
+        seen: Slot, value and second of what a judge plainly saw; of the slots `action` and `hand`.
         work: The work, with signals.
         meaning: What its signals mean.
     """
     if work.trajectory is None or meaning is None:
         return []
     motion = _SpanMotion(work, meaning)
-    second_by_text: dict[str, float] = {}
-    for observation in seen:
-        action, hand = observation.parts["action"], observation.parts["hand"]
-        texts = [*(motion.contradict_action(action.value) if action.is_visible else ())]
-        second_by_text |= {f"the picture shows {action.value!r}, {text}": action.seconds[0] for text in texts}
-        if hand.is_visible and (text := motion.contradict_hand(hand.value)):
-            second_by_text[f"the picture shows {hand.value!r}, {text}"] = hand.seconds[0]
+    denied = {
+        f"the picture shows {value!r}, {text}": second
+        for slot, value, second in seen
+        for text in motion.contradict(slot, value)
+    }
     return [
-        {"seconds": seconds, "text": text}
-        for text, seconds in sorted(second_by_text.items(), key=lambda item: item[1])
+        {"seconds": second, "text": text} for text, second in sorted(denied.items(), key=lambda item: item[1])
     ]
 
 
@@ -77,8 +73,11 @@ class _SpanMotion:
         is_state = meaning.path_signal == "state"
         self._path = work.trajectory.state if is_state else work.trajectory.action
 
-    def contradict_action(self, verb: str) -> Iterator[str]:
-        """Why the signals cannot be those of a verb of the guide, in words."""
+    def contradict(self, slot: str, value: str) -> Iterable[str]:
+        """Why the signals cannot be those of a value, in words."""
+        return self._contradict_action(value) if slot == "action" else self._contradict_hand(value)
+
+    def _contradict_action(self, verb: str) -> Iterator[str]:
         if verb in _GRIPPER_VERBS and self._is_every_gripper_at_rest():
             yield "no gripper moves"
         for verbs, sign, words in ((_RISING_VERBS, 1.0, "rises"), (_FALLING_VERBS, -1.0, "sinks")):
@@ -86,11 +85,10 @@ class _SpanMotion:
             if climb is not None and climb < _LEAST_HEIGHT_METRES:
                 yield f"no end effector {words} by {_LEAST_HEIGHT_METRES * 100:g} cm"
 
-    def contradict_hand(self, value: str) -> str:
-        """Why the signals cannot be those of the hand of one side, in words; "" where they can."""
+    def _contradict_hand(self, value: str) -> Iterator[str]:
         sides = {"left", "right"} & set(value.lower().split())
         if len(sides) != 1:
-            return ""
+            return
         side = sides.pop()
         other = "left" if side == "right" else "right"
         moved = self._motion_of_arms()
@@ -99,7 +97,8 @@ class _SpanMotion:
         rests_at = [
             moved.get((side, unit), float("nan")) <= _REST_SHARE * moved[other, unit] for unit in units
         ]
-        return f"the {side} arm rests and the {other} one moves" if is_other_plain and all(rests_at) else ""
+        if is_other_plain and all(rests_at):
+            yield f"the {side} arm rests and the {other} one moves"
 
     def _is_every_gripper_at_rest(self) -> bool:
         signals = (self._trajectory.state, self._trajectory.action)
