@@ -65,7 +65,8 @@ def annotated(monkeypatch: pytest.MonkeyPatch, captioned: Workspace) -> Workspac
 
 
 def estimate(ws: Workspace, *names: str, **options: Any) -> list[AnnotateEstimate]:
-    values = {f"grade.{name}": value for name, value in GRADE_OPTIONS.items()} if "grade" in names else {}
+    values = {f"grade.{name}": value for name, value in GRADE_OPTIONS.items()}
+    values = values if "grade" in names and "model" not in options else {}
     return list(estimate_cost(ws.stores, names, Options(settings=ws.settings, values=values, **options)))
 
 
