@@ -25,13 +25,12 @@ from ares_annotators.grade.control_schedule import ControlSchedule
 from ares_annotators.grade.grade_options import GradeOptions
 from ares_annotators.grade.grading import Grader
 from ares_annotators.grade.judge import Judge
-from ares_annotators.grade.judge_families import model_family_error
 from ares_annotators.grade.judge_loading import list_judge_specs, load_judges, sum_judge_resources
 from ares_annotators.grade.outcome_source import StoredOutcomeSource, open_outcome_source
 from ares_annotators.grade.rubric_files import load_rubric
 from ares_annotators.grade.segment_fit import find_neighbours
 from ares_annotators.grade.slot_values import SentenceSlots
-from ares_annotators.models import price_usd
+from ares_annotators.models import model_family_error, price_usd
 from ares_annotators.motion import MOTION_DISAGREEMENT, DatasetMeanings
 from ares_annotators.options import takes_options
 

@@ -13,9 +13,9 @@ from ares.rubric import GRADE_TIME_COLUMN
 from ares_annotators.base import Outcome, PaidFailure, Result, Work, find_outcome_cost, new_annotation
 from ares_annotators.grade.battery import SeenCaption, see_caption
 from ares_annotators.grade.grading import GradedText, GradeOutcome, Grader, grade_texts
-from ares_annotators.grade.judge_families import model_family_error
 from ares_annotators.grade.outcome_rulings import Text
 from ares_annotators.grade.slot_values import ReadSlots, SentenceSlots, read_stored_slots
+from ares_annotators.models import model_family_error
 from ares_annotators.motion import DISAGREEMENTS, MOTION_DISAGREEMENT, find_disagreements
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ares.annotation import Producer
 from ares.rubric import Rubric
 from ares_annotators.base import Work
-from ares_annotators.grade.judge_families import model_family_error
+from ares_annotators.models import model_family_error
 from ares_annotators.success import StoredOutcome, current_success_producer, read_stored_outcomes
 
 if TYPE_CHECKING:

@@ -297,7 +297,7 @@ class SegmentReader:
         for row in rows:
             row["state"] = _stated_origin(self._producers[row["maker_id"]], row)
         if not all(row["state"] for row in rows):
-            from ares.rubric import find_text_states
+            from ares.export.text_states import find_text_states
 
             graded = find_text_states(table)
             for row in rows:

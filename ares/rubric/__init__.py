@@ -26,7 +26,10 @@ if TYPE_CHECKING:
         PEOPLE_SAY_SO as PEOPLE_SAY_SO,
         SOURCE_SAYS_SO as SOURCE_SAYS_SO,
         VERDICTS_COLUMN as VERDICTS_COLUMN,
+        GateVerdict as GateVerdict,
+        decide_grade_from_gates as decide_grade_from_gates,
         names_people as names_people,
+        parse_gate_verdicts as parse_gate_verdicts,
     )
     from ares.rubric.grade_projection import (
         JUDGE_TRIPWIRE as JUDGE_TRIPWIRE,
@@ -59,7 +62,6 @@ if TYPE_CHECKING:
         slots_from_json as slots_from_json,
         slots_to_json as slots_to_json,
     )
-    from ares.rubric.text_states import find_text_states as find_text_states
     from ares.rubric.tripwire import (
         BATTERY as BATTERY,
         CAPTIONS_PER_CONTROL as CAPTIONS_PER_CONTROL,

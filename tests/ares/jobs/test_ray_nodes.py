@@ -14,7 +14,7 @@ pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curat
 pytestmark = pytest.mark.slow
 
 # The driver: a cluster of a head without cores and two nodes; `MOMENT` is when the first node that works is killed.
-_DRIVER = '''
+_DRIVER = """
 import os, sys, time, threading
 from pathlib import Path
 import ray
@@ -72,7 +72,7 @@ assert len(list(folder.glob("working-*"))) >= 1
 print("seconds", round(time.monotonic() - start))
 engine.disconnect()
 cluster.shutdown()
-'''
+"""
 
 
 @pytest.mark.parametrize("moment", ["loading", "working"])

@@ -11,7 +11,8 @@ import pytest
 
 from ares.annotation import Annotation, Column, Producer
 from ares.episode import Json, Record
-from ares.rubric import CONTROL, GradeProjection, find_text_states, read_tripwires
+from ares.export.text_states import find_text_states
+from ares.rubric import CONTROL, GradeProjection, read_tripwires
 from ares.store import reset_applied_sequence
 from ares.store.lance_tables import Tables
 from ares.store.log.sqlite import SqliteAnnotationStore

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from ares.rubric.gate_verdicts import (
+from ares.rubric import (
+    REFUTED_COLUMN,
     VERDICTS_COLUMN,
     GateVerdict,
     decide_grade_from_gates,
     parse_gate_verdicts,
 )
-from ares.rubric.verdict import REFUTED_COLUMN
 
 if TYPE_CHECKING:
     import pyarrow as pa

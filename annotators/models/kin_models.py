@@ -1,4 +1,4 @@
-"""Whether a judge is of another model family than the captioner."""
+"""Whether a judge may rule on what another model says: not where they are kin."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ares.errors import RequestError
-from ares_annotators.models import find_family, model_family
+from ares_annotators.models.base import model_family
+from ares_annotators.models.model_families import find_family
 
 if TYPE_CHECKING:
     from ares.annotation import Producer
