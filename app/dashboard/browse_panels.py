@@ -112,8 +112,7 @@ def _draw_values(facet: Facet, current: ColumnFilter) -> None:
     def label(value: str) -> str:
         name = "none" if value == MISSING else value_words(column, value, producers) or "(empty)"
         # A list of options shows its texts as they are.
-        text = escape_markdown(name) if len(options) <= _MOST_PILLS else name
-        return f"{text} · {counts.get(value, 0):,}"
+        return f"{escape_markdown(name) if len(options) <= _MOST_PILLS else name} · {counts.get(value, 0):,}"
 
     def apply() -> None:
         values_now = [str(value) for value in st.session_state.get(key) or ()]
