@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         estimate_worker_resources as estimate_worker_resources,
         shared_language_model as shared_language_model,
     )
-    from ares_annotators.models.kin_models import model_family_error as model_family_error
+    from ares_annotators.models.related_models import model_family_error as model_family_error
     from ares_annotators.models.load import load_vlm as load_vlm
     from ares_annotators.models.load_encoder import (
         NamedEncoder as NamedEncoder,

@@ -1,4 +1,4 @@
-"""Whether a judge may rule on what another model says: not where they are kin."""
+"""Whether a judge may rule on what another model says: not where they are of one family."""
 
 from __future__ import annotations
 
