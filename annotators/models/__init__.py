@@ -38,7 +38,6 @@ if TYPE_CHECKING:
         estimate_worker_resources as estimate_worker_resources,
         shared_language_model as shared_language_model,
     )
-    from ares_annotators.models.related_models import model_family_error as model_family_error
     from ares_annotators.models.load import load_vlm as load_vlm
     from ares_annotators.models.load_encoder import (
         NamedEncoder as NamedEncoder,
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from ares_annotators.models.paid_calls import (
         ReadableImages as ReadableImages,
     )
+    from ares_annotators.models.related_models import model_family_error as model_family_error
     from ares_annotators.models.server.vlm import OpenAiVlm as OpenAiVlm
     from ares_annotators.models.text_tower import open_text_encoder as open_text_encoder
     from ares_annotators.models.transformers_encoder import (
