@@ -143,14 +143,6 @@ def test_a_numbered_benchmark_prints_its_rows(
         assert any(re.fullmatch(row, line) for line in rows), (work, rows)
 
 
-def test_an_unknown_number_names_those_that_there_are(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(SystemExit):
-        _run_benchmark("run 8", monkeypatch)
-    assert "unknown benchmark 8; choose from: 1, 2, 3, 4, 5" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("command", some_by_day(_COMMANDS, 5))
 def test_a_benchmark_prints_what_it_measured(

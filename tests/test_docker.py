@@ -8,8 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -134,32 +132,6 @@ def test_the_image_has_the_uv_of_the_set_up() -> None:
         for name, pattern in (("docker/Dockerfile", r"uv==([\d.]+)"), ("scripts/setup.sh", r"^UV=([\d.]+)$"))
     ]
     assert pins[0] == pins[1] != []
-
-
-@pytest.mark.parametrize(("password", "healthy"), [("right", True), ("wrong", False)])
-def test_the_health_check_logs_in(password: str, healthy: bool, tmp_path: Path) -> None:
-    class Guarded(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            accepted = (
-                self.path == "/api/health" and self.headers["Authorization"] == "Basic aGVhbHRoOnJpZ2h0"
-            )
-            self.send_response(200 if accepted else 401)
-            self.end_headers()
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Guarded) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        program = tmp_path / "healthy.py"
-        program.write_text((DOCKER / "healthy.py").read_text().replace(":8501", f":{server.server_port}"))
-        process = subprocess.run(
-            [sys.executable, program],
-            env={**os.environ, "ARES_APP_PASSWORD": password},
-            capture_output=True,
-        )
-        server.shutdown()
-    assert (process.returncode == 0) == healthy
 
 
 @pytest.fixture

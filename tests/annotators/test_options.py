@@ -93,12 +93,6 @@ def load(ws: Workspace, options: Options) -> Callable[..., None]:
     return load
 
 
-def test_without_values_every_option_has_its_default(seen: Seen, load: Callable[..., None]) -> None:
-    load("scene colour plain")
-    assert seen["scene"] == SceneOptions(detail="low", frame_count=3, batch_size=8)
-    assert seen["colour"] == ColourOptions(frame_count=1)
-
-
 def test_a_plain_name_reaches_all_that_have_it_and_an_addressed_one_has_precedence(
     seen: Seen, load: Callable[..., None]
 ) -> None:
@@ -155,12 +149,6 @@ def test_a_wrong_option_is_named_before_anything_is_loaded(
 def test_a_factory_that_is_called_directly_refuses_what_it_does_not_have(options: Options) -> None:
     with pytest.raises(RequestError, match=r"^no option 'layout': there are: frame_count$"):
         replace(options, values={"layout": "tiles"}).parse(ColourOptions)
-
-
-def test_a_wrong_layout_says_which_there_are(load: Callable[..., None]) -> None:
-    for names in ("caption", "embed caption", "grade"):
-        with pytest.raises(RequestError, match="'mosaic'; Input should be 'auto', 'sheets' or 'tiles'"):
-            load(names, layout="mosaic")
 
 
 def test_an_option_that_cannot_change_values_is_not_part_of_the_producer() -> None:

@@ -48,12 +48,6 @@ def test_a_typing_error_makes_no_folder(tmp_path: Path) -> None:
         assert (tmp_path / "new" / "workspace.json").is_file() and "0 episodes" in repr(workspace)
 
 
-def test_a_folder_that_holds_something_else(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("notes")
-    with pytest.raises(RequestError, match="is not a workspace: choose an empty folder"):
-        open_workspace(str(tmp_path), Settings())
-
-
 def test_the_index_is_left_to_the_job_that_writes(video_ws: Workspace) -> None:
     with open_workspace(video_ws.path, Settings()) as page:
         reset_applied_sequence(video_ws.stores.tables)

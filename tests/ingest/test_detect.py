@@ -13,17 +13,6 @@ from ares_ingest.base import SourceOptions
 from tests.ingesting import ingest_paths
 
 
-def test_what_is_no_dataset_is_refused_in_one_line(ws: Workspace, tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("nothing here")
-    with pytest.raises(RequestError, match="not a recognised dataset: formats tried: agibot, "):
-        ingest_paths(ws.stores, [str(tmp_path / "notes.txt")], quiet=True)
-    with pytest.raises(RequestError, match="no such file"):
-        ingest_paths(ws.stores, [str(tmp_path / "nowhere")], quiet=True)
-    wrong = r"no ingester 'rdls': did you mean 'rlds'\? there are: agibot, .*, rlds, "
-    with pytest.raises(RequestError, match=wrong):
-        ingest_paths(ws.stores, [str(tmp_path)], format="rdls", quiet=True)
-
-
 @pytest.mark.parametrize("command", ["ingest", "check"])
 def test_the_name_of_a_prepared_dataset_is_refused_with_its_folder(command: str, run_ares: Any) -> None:
     """A prepared dataset of tensorflow-datasets is its folder."""

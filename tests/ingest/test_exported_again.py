@@ -92,15 +92,6 @@ def test_an_export_of_known_episodes_is_not_stored_twice(
     assert [part.count for part in counts.fields()["warnings"] if "is an export of" in part.reason] == [2]
 
 
-def test_an_episode_at_another_rate_is_another(tmp_path: Path) -> None:
-    source = write_good_folder(tmp_path / "made", version="v3.0", lengths=(6, 9))
-    workspace = open_workspace(tmp_path / "ws", create=True)
-    ingest_paths(workspace.stores, [str(source)], quiet=True)
-    workspace.sets.create("all", where="num_steps > 0")
-    workspace.export("all", tmp_path / "out", fps=5.0, quiet=True)
-    assert ingest_paths(workspace.stores, [str(tmp_path / "out")], quiet=True).counts.kept == 2
-
-
 @pytest.mark.slow
 def test_a_purged_episode_does_not_come_back_through_an_export(tmp_path: Path) -> None:
     source = write_good_folder(tmp_path / "made", version="v3.0", lengths=(6, 9))

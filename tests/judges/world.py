@@ -22,10 +22,8 @@ from tests.judges.vocabulary import (
 )
 
 Slots = Mapping[str, str]
-# Kinds of captions: what each says, and whether it is true.
+# Kinds of captions that are true.
 TRUE_KINDS = ("exact", "paraphrase", "omission")
-NEAR_MISS = "near miss"
-FALSE_KINDS = (NEAR_MISS, "flipped", "other task", "addition", "injected")
 _STARTS = ("drawer", "cupboard", "counter", "basket", "tray", "shelf", "box", "toolbox")
 # Of the actions, one where nothing is said.
 _WEIGHTS = {"place": 24.0, "insert": 8.0, "pick up": 4.0}
@@ -75,7 +73,7 @@ class WorldCaption:
     """A caption.
 
     Attributes:
-        kind: One of `TRUE_KINDS` and `FALSE_KINDS`.
+        kind: One of `TRUE_KINDS`, "near miss", "flipped", "other task", "addition" or "injected".
         slot: The slot that a near miss has wrong, or "".
         note: Name of the note to the judge in it, or "".
         sentence: The sentence.

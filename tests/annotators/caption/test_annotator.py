@@ -265,14 +265,7 @@ def test_a_spec_that_cannot_be_read(options: Options, spec: str) -> None:
 
 @pytest.mark.parametrize(
     ("url", "problem"),
-    [
-        ("http://localhost:99999/v1", "Port out of range"),
-        ("http://a..b/v1", "not the name of a host"),
-        ("http://[::1/v1", "Invalid IPv6 URL"),
-        ("http://localhost:x/v1", "Port could not be cast to integer value as 'x'"),
-        ("http://localhost/v 1", "a space or a control character"),
-        ("http:///v1", "names no host"),
-    ],
+    [("http://localhost:99999/v1", "Port out of range"), ("http:///v1", "names no host")],
 )
 def test_an_address_that_cannot_be_read(options: Options, url: str, problem: str) -> None:
     for own in (options, replace(options, load_models=False)):

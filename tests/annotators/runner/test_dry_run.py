@@ -155,14 +155,6 @@ def test_images_cost_what_the_family_makes_of_their_size(ws: Workspace) -> None:
     assert by_duration.cost.tokens_in > words + 2 * quote.planned * 3 * (64 + 2)
 
 
-@pytest.mark.nightly
-def test_a_reason_without_a_retry_is_refused(ws: Workspace, run_ares: Callable[..., CommandResult]) -> None:
-    command = ("annotate", "motion", "--dry-run", "-w", ws.path)
-    refused = run_ares(*command, "--options", "{reason: time}")
-    assert refused.status == 2 and "give --retry-failed too" in refused.err
-    assert run_ares(*command, "--retry-failed", "--json").json["planned"] == 0
-
-
 def test_a_measured_sample_is_scaled_up(
     ws: Workspace, model_server: Any, run_ares: Callable[..., CommandResult]
 ) -> None:

@@ -168,12 +168,6 @@ def test_nested_json_is_refused(refused: Refused, tmp_path: Path) -> None:
     assert "workspace.json" in refused("status", "-w", tmp_path / "ws")
 
 
-@pytest.mark.parametrize("opening", ["(", "NOT ", "-", "a AND ("])
-def test_a_nested_filter_is_refused(opening: str, refused: Refused, workspace: Workspace) -> None:
-    for command in (["search"], ["tag", "add", "x"], ["annotate", "motion", "--dry-run"]):
-        refused(*command, "--where", opening * 20_000, "-w", workspace.path)
-
-
 @pytest.mark.parametrize("usd", [float("nan"), float("inf")])
 def test_a_budget_that_is_no_number_is_refused_from_python_too(
     usd: float, workspace: Workspace, monkeypatch: pytest.MonkeyPatch

@@ -6,16 +6,13 @@ import pytest
 
 from ares.curation import (
     FailureSelection,
-    SelectedEpisodes,
     accept_failures,
     failures_of,
     list_failures,
-    remove_episodes,
     undo,
 )
 from ares.doctor import run_checks
 from ares.errors import RequestError
-from ares.jobs import EpisodeSelection
 from ares.settings import user_name
 from ares.store import record_action
 from ares.workspace import Workspace
@@ -40,14 +37,6 @@ def test_undo_goes_back_step_by_step_and_an_undo_can_be_taken_back(
     assert count(curated) == 10
     undo(curated.stores, again.action.number)
     assert count(curated) == 12
-
-
-def test_overlapping_removals_are_taken_back_one_by_one(curated: Workspace, ids: list[str]) -> None:
-    first = curated.remove(ids[:2]).number
-    with SelectedEpisodes(EpisodeSelection(ids=ids[1:3]), ids[1:3]) as selected_before:
-        remove_episodes(curated.stores, selected_before)
-    undo(curated.stores, first)
-    assert curated.stores.tables.episodes.ids() == {ids[0], *ids[3:]}
 
 
 def test_failures_that_an_earlier_version_cleared_do_not_come_back(curated: Workspace) -> None:

@@ -105,11 +105,6 @@ def test_each_file_gives_the_opening_of_a_dataset_its_time_again(tmp_path: Path,
         call_with_time_limit(15.0, open_for_ever)
 
 
-def test_listing_without_end_is_ended() -> None:
-    with pytest.raises(SourceError, match="the dataset took too long to open and list"):
-        call_with_file_time_limit(0.3, _count_for_ever)
-
-
 def test_a_limit_within_the_opening_of_a_dataset_costs_one_file(clock: Clock) -> None:
     def read_for_ever() -> None:
         clock.pass_time(11.0)

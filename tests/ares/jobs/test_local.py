@@ -139,12 +139,6 @@ def test_an_unknown_engine_is_an_error_that_lists_the_engines() -> None:
         pass
 
 
-def test_a_missing_ray_is_an_error_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(RequestError, match=r"pip install 'ares-curation\[ray\]'"), open_engine("ray"):
-        pass
-
-
 def test_the_local_engine_runs_in_the_calling_thread() -> None:
     with open_engine("local") as engine:
         pool = engine.pool(PoolRequest(process_ids, max_workers=2, on_worker_death=SourceError))

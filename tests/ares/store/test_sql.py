@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from ares.store import TrustedFilter, batched, conjunction, ids_filter, in_condition
+from ares.store import TrustedFilter, conjunction, ids_filter, in_condition
 from ares.store.filters import check_filter
 from ares.store.sql import split_chain
 
@@ -59,8 +59,3 @@ def test_a_user_s_condition_never_becomes_trusted() -> None:
     assert again.user_filter == "((success)) AND (episode_id = 'b')"
     assert split_chain(again, "AND") == [again]
     assert not isinstance(joined + "", TrustedFilter)
-
-
-def test_batches_keep_the_order() -> None:
-    assert list(batched(range(5), 2)) == [[0, 1], [2, 3], [4]]
-    assert list(batched([], 2)) == []

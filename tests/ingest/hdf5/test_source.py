@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import cv2
 import h5py  # type: ignore[import-untyped]
 import numpy as np
-import pytest
 
 from ares.media import FileCache, browser_video, frames_at, probe_video, thumbnail
 from ares_ingest.hdf5 import hdf5
@@ -129,14 +127,3 @@ def test_the_hash_tells_the_same_content(h5: Any, tmp_path: Path) -> None:
     changed["obs__front"][STEPS // 2, 0, 0, 0] ^= 1
     other = h5.only(h5.demo(tmp_path / "c.hdf5", **changed))
     assert first.episode.content_hash == same.episode.content_hash != other.episode.content_hash
-
-
-@pytest.mark.slow
-def test_many_readers_at_once(h5: Any, shared_data: Path) -> None:
-    items = [
-        *h5.opened(shared_data / "robosuite_hdf5").items,
-        *h5.opened(shared_data / "aloha_hdf5").items,
-    ] * 4
-    with ThreadPoolExecutor(8) as pool:
-        records = list(pool.map(lambda item: item.load(), items))
-    assert [record.episode for record in records] == [record.episode for record in records[:8]] * 4

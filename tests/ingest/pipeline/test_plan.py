@@ -12,9 +12,8 @@ from ares_ingest.pipeline.plan import (
     ItemAction,
     ItemOutcome,
     plan_item,
-    reject_duplicate_item,
 )
-from ares_ingest.pipeline.read import RecordIdentity, read_records
+from ares_ingest.pipeline.read import RecordIdentity
 
 
 def load() -> Record:
@@ -49,12 +48,6 @@ def test_the_action_of_an_item(
     assert plan_item(ITEM, seen=set(seen), stored_ids=set(stored_ids), unmoved=unmoved) is action
 
 
-def test_a_duplicate_fails_without_being_read() -> None:
-    outcome = reject_duplicate_item(ITEM)
-    assert not outcome.is_unread and isinstance(outcome.result, IdentityConflict)
-    assert str(outcome.result) == "this identity stands twice in the source: file, record 0"
-
-
 CONFLICT, UNREAD = "another record has this identity already", "already stored, but its source cannot be read"
 
 
@@ -79,10 +72,3 @@ def test_an_item_is_compared_by_its_content(
     assert outcome.action is action and not (action is ItemAction.SKIP and outcome.is_unread)
     assert (outcome.result.reason if isinstance(outcome.result, IdentityConflict) else "") == error
     assert outcome.warning.startswith(warning) and bool(outcome.warning) == bool(warning)
-
-
-def test_a_record_that_cannot_be_read_ends_with_its_error() -> None:
-    outcome = ItemOutcome(ITEM, ItemAction.READ)
-    (result,) = read_records([outcome.load])
-    outcome.set_read(result, None)
-    assert not outcome.is_unread and str(outcome.result) == "record is broken: here"
