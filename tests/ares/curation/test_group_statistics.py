@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -17,11 +18,8 @@ _OPERATORS = ["Ada", "Bob", 'O\'Neil "Bo"', "50% \\ {a}", "Zoë", 7, True, None,
 _TASKS = ["open the drawer", "it's done; DROP TABLE episodes", ""]
 
 
-@pytest.fixture(scope="module")
-def workspace(
-    tmp_path_factory: pytest.TempPathFactory, make_record: Callable[..., Record]
-) -> Iterator[Workspace]:
-    opened = open_workspace(str(tmp_path_factory.mktemp("groups") / "ws"), Settings())
+def _open(folder: Path, make_record: Callable[..., Record]) -> Workspace:
+    opened = open_workspace(str(folder / "ws"), Settings())
     records = [
         make_record(
             number,
@@ -36,8 +34,15 @@ def workspace(
         for number in range(60)
     ]
     opened.stores.tables.episodes.add(records)
-    yield opened
-    opened.close()
+    return opened
+
+
+@pytest.fixture(scope="module")
+def workspace(
+    tmp_path_factory: pytest.TempPathFactory, make_record: Callable[..., Record]
+) -> Iterator[Workspace]:
+    with _open(tmp_path_factory.mktemp("groups"), make_record) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize(
@@ -104,7 +109,10 @@ def test_groups_are_counted_as_by_hand(workspace: Workspace, where: str, by: str
     assert {group.value: group.episodes for group in view.count_by(by)} == expected
 
 
-def test_an_episode_that_ended_partial_or_aborted_is_known_and_no_success(workspace: Workspace) -> None:
+def test_an_episode_that_ended_partial_or_aborted_is_known_and_no_success(
+    tmp_path: Path, make_record: Callable[..., Record]
+) -> None:
+    workspace = _open(tmp_path, make_record)
     first, second, *_ = sorted(workspace.stores.tables.episodes.ids("success"))
     before = workspace.episodes.count_by("task").statistics
     for episode_id, outcome in ((first, "partial"), (second, "aborted")):
@@ -114,3 +122,4 @@ def test_an_episode_that_ended_partial_or_aborted_is_known_and_no_success(worksp
     assert before is not None and after is not None
     assert (after.total.others, after.total.known) == (2, before.total.known)
     assert after.total.success_share == 28 / 45
+    workspace.close()
