@@ -34,7 +34,7 @@ _USUAL = (
     *("robot", "operator", "scene", "environment", "lighting"),
 )
 # Values that stand beside each other; of more one chooses by typing.
-_MOST_PILLS = 12
+_MOST_BUTTONS = 12
 _STEPS, _BARS = 200, "▁▂▃▄▅▆▇█"
 _OTHER, _WHERE, _SCORE = "browse.other", "browse.where", "browse.score"
 
@@ -112,21 +112,34 @@ def _draw_values(facet: Facet, current: ColumnFilter) -> None:
     def label(value: str) -> str:
         name = "none" if value == MISSING else value_words(column, value, producers) or "(empty)"
         # A list of options shows its texts as they are.
-        return f"{escape_markdown(name) if len(options) <= _MOST_PILLS else name} · {counts.get(value, 0):,}"
+        return (
+            f"{escape_markdown(name) if len(options) <= _MOST_BUTTONS else name} · {counts.get(value, 0):,}"
+        )
 
-    def apply() -> None:
-        values_now = [str(value) for value in st.session_state.get(key) or ()]
-        values = tuple(value for value in values_now if value != MISSING)
-        new = ColumnFilter(column=column, values=values, missing=MISSING in values_now)
-        change_view(lambda newest: newest.with_filter(new))
+    def apply(*toggled: str) -> None:
+        def change(newest: ViewState) -> ViewState:
+            shown = _chosen_values(newest.filters.get(column, ColumnFilter(column=column)))
+            values = shown ^ set(toggled) if toggled else set(st.session_state.get(key) or ())
+            texts = tuple(value for value in options if value in values and value != MISSING)
+            return newest.with_filter(ColumnFilter(column=column, values=texts, missing=MISSING in values))
+
+        change_view(change)
 
     options = list(dict.fromkeys([*counts, *current.values]))
-    show_value(key, [*current.values, *([MISSING] if current.missing else [])])
-    change, name = guard_field(key, apply), format_column_label(column)
-    if len(options) <= _MOST_PILLS:
-        st.pills(name, options, selection_mode="multi", key=key, format_func=label, on_change=change)
-    else:
+    change, name, chosen = guard_field(key, apply), format_column_label(column), _chosen_values(current)
+    if len(options) > _MOST_BUTTONS:
+        show_value(key, [value for value in options if value in chosen])
         st.multiselect(name, options, key=key, format_func=label, on_change=change)
+        return
+    # No pills: a click on one whose count has changed meanwhile is lost, as the text of a pill is what it sends.
+    with st.container(horizontal=True, gap="small"):
+        for value in options:
+            kind: Any = "primary" if value in chosen else "secondary"
+            st.button(label(value), key=f"{key}.{value}", type=kind, on_click=change, args=(value,))
+
+
+def _chosen_values(current: ColumnFilter) -> set[str]:
+    return {*current.values, *([MISSING] if current.missing else [])}
 
 
 def _draw_range(facet: Facet, current: ColumnFilter) -> None:
