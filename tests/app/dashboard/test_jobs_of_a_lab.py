@@ -146,7 +146,7 @@ def test_open_an_episode_by_its_id(lab: Lab) -> None:
 
 def test_open_a_dataset_by_its_name(lab: Lab) -> None:
     lab.find("metaworld")
-    lab.page.get_by_text("12 of 25 episodes").wait_for()
+    lab.page.get_by_text(re.compile(r"^12 of \d+ episodes")).wait_for()
 
 
 def test_find_words_in_captions_and_instructions(lab: Lab) -> None:
@@ -154,7 +154,7 @@ def test_find_words_in_captions_and_instructions(lab: Lab) -> None:
     lab.type('"drawer open"')
     lab.press("Enter")
     number = len(lab.ids("lower(instruction) LIKE '%drawer%' AND lower(instruction) LIKE '%open%'"))
-    lab.page.get_by_text(f"{number} of 25 episodes").wait_for()
+    lab.page.get_by_text(re.compile(rf"^{number} of \d+ episodes")).wait_for()
 
 
 def test_find_episodes_by_their_meaning(lab: Lab) -> None:
@@ -168,7 +168,7 @@ def test_combine_two_filters(lab: Lab) -> None:
     for column, value in (("Dataset", "metaworld_sawyer"), ("Outcome", "failure")):
         lab.click(lab.button(column))
         lab.click(lab.button(re.compile(f"^{value}")))
-    lab.page.get_by_text("6 of 25 episodes").wait_for()
+    lab.page.get_by_text(re.compile(r"^6 of \d+ episodes")).wait_for()
 
 
 def test_watch_an_episode(lab: Lab) -> None:
@@ -186,7 +186,7 @@ def test_watch_ten_in_a_row(lab: Lab) -> None:
         before = lab.page.locator(".player").get_attribute("data-episode")
         lab.press("Shift+ArrowRight")
         expect(lab.page.locator(f".player[data-episode='{before}']")).to_have_count(0)
-        expect(lab.page.locator(".place")).to_have_text(f"{number} of 25")
+        expect(lab.page.locator(".place")).to_have_text(re.compile(rf"^{number} of \d+$"))
         lab.wait_until_it_plays()
 
 
@@ -228,7 +228,7 @@ def test_see_the_failures_of_one_task(lab: Lab) -> None:
     lab.open_page("Quality")
     lab.click(lab.page.locator(".st-key-quality-outcomes [aria-label$='outcome: failure']").first)
     lab.page.wait_for_url(re.compile("f.instruction="))
-    lab.page.get_by_text(re.compile(r"^\d of 25 episodes")).wait_for()
+    lab.page.get_by_text(re.compile(r"^\d of \d+ episodes")).wait_for()
     expect(lab.page.locator(".card .badge.good", has_text="success")).to_have_count(0)
 
 
@@ -287,7 +287,9 @@ def test_export_a_set(lab: Lab) -> None:
 
 
 def test_find_the_moment_of_a_failure(lab: Lab) -> None:
-    lab.click(lab.page.locator(".card", has=lab.page.locator(".badge.bad", has_text="failure")).first)
+    # Another job may have called an episode of videos a failure.
+    failed, *_ = lab.ids("success IS FALSE AND dataset = 'metaworld_sawyer'")
+    lab.click(lab.page.locator(f".card[data-episode='{failed}']"))
     lab.page.locator(".moments", has_text="gripper").wait_for()
     lab.press("e")
     expect(lab.page.locator(".moments")).to_contain_text(" s")

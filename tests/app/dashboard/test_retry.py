@@ -23,7 +23,7 @@ from ares_annotators.caption import CaptionAnnotator
 from ares_app.dashboard import cached_reads
 from ares_app.server import PLAN, Job, find_job_path, resume_job, start_command, stop_job
 from ares_app.server.jobs import take_job_lock, write_job
-from tests.app.dashboard.browser import SERVE_COMMAND, act_on_row, open_tab, serve
+from tests.app.dashboard.browser import SERVE_COMMAND, act_on_row, open_tab, serve, wait_until_drawn
 from tests.app.drawn import draw
 from tests.app.job_waiting import wait_for_job
 
@@ -59,6 +59,7 @@ def test_a_button_tries_a_failed_caption_again_and_another_all_of_an_annotator(
     with serve(free, command) as address, open_tab(browser, address) as page:
         page.goto(f"{address}/episode?episode={first}")
         page.get_by_text(REASON).wait_for()
+        wait_until_drawn(page)
         page.get_by_role("button", name="Try caption again").click()
         expect(page.get_by_label("Only episodes of this filter")).to_have_value(re.compile(first))
         page.get_by_role("button", name="Start", exact=True).click()
@@ -76,6 +77,7 @@ def test_a_button_tries_a_failed_caption_again_and_another_all_of_an_annotator(
         page.get_by_text(REASON).wait_for()
         page.go_back()
         act_on_row(page, "quality-failures")
+        wait_until_drawn(page)
         page.get_by_role("button", name="Try caption again").click()
         page.get_by_role("button", name="Start", exact=True).click()
         expect(page.get_by_text("done, started")).to_have_count(2)

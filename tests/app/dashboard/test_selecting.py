@@ -12,11 +12,13 @@ from playwright.sync_api import expect
 import ares
 from ares.workspace import Workspace
 from benchmarks.synthetic_episodes import add_synthetic_episodes
+from tests.app.dashboard.browser import wait_until_drawn
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = pytest.mark.slow
+
 EPISODES = 5_000
 
 
@@ -102,6 +104,7 @@ def test_keys_move_tick_and_open(page: Page, address: str) -> None:
     page.goto(f"{address}/?f.dataset=dataset_4")
     page.locator(".card").first.wait_for()
     page.get_by_role("button", name="Skip to the episodes").wait_for(state="attached")
+    wait_until_drawn(page)
     page.keyboard.press("/")
     page.keyboard.press("ArrowRight")
     assert page.evaluate("document.activeElement.placeholder").startswith("Search by"), "keys of a field"
