@@ -33,8 +33,6 @@ _USUAL = (
     *("dataset", "outcome", "success", "grade", TAGS, "duration_seconds", "quality_codes"),
     *("robot", "operator", "scene", "environment", "lighting"),
 )
-# Values that stand beside each other; of more one chooses by typing.
-_MOST_BUTTONS = 12
 _STEPS, _BARS = 200, "▁▂▃▄▅▆▇█"
 _OTHER, _WHERE, _SCORE = "browse.other", "browse.where", "browse.score"
 
@@ -111,30 +109,21 @@ def _draw_values(facet: Facet, current: ColumnFilter) -> None:
 
     def label(value: str) -> str:
         name = "none" if value == MISSING else value_words(column, value, producers) or "(empty)"
-        # A list of options shows its texts as they are.
-        return (
-            f"{escape_markdown(name) if len(options) <= _MOST_BUTTONS else name} · {counts.get(value, 0):,}"
-        )
+        return f"{escape_markdown(name)} · {counts.get(value, 0):,}"
 
-    def apply(*toggled: str) -> None:
-        def change(newest: ViewState) -> ViewState:
-            shown = _chosen_values(newest.filters.get(column, ColumnFilter(column=column)))
-            values = shown ^ set(toggled) if toggled else set(st.session_state.get(key) or ())
-            texts = tuple(value for value in options if value in values and value != MISSING)
-            return newest.with_filter(ColumnFilter(column=column, values=texts, missing=MISSING in values))
+    def apply(value: str) -> None:
+        def toggle(newest: ViewState) -> ViewState:
+            chosen = _chosen_values(newest.filters.get(column, ColumnFilter(column=column))) ^ {value}
+            values = tuple(sorted(chosen - {MISSING}))
+            return newest.with_filter(ColumnFilter(column=column, values=values, missing=MISSING in chosen))
 
-        change_view(change)
+        change_view(toggle)
 
-    options = list(dict.fromkeys([*counts, *current.values]))
-    change, name, chosen = guard_field(key, apply), format_column_label(column), _chosen_values(current)
-    if len(options) > _MOST_BUTTONS:
-        show_value(key, [value for value in options if value in chosen])
-        st.multiselect(name, options, key=key, format_func=label, on_change=change)
-        return
-    # No pills: a click on one whose count has changed meanwhile is lost, as the text of a pill is what it sends.
+    change, options = guard_field(key, apply), list(dict.fromkeys([*counts, *current.values]))
+    # No pills, and no list: the text is what they send, so that a click is lost where the count has changed meanwhile.
     with st.container(horizontal=True, gap="small"):
         for value in options:
-            kind: Any = "primary" if value in chosen else "secondary"
+            kind: Any = "primary" if value in _chosen_values(current) else "secondary"
             st.button(label(value), key=f"{key}.{value}", type=kind, on_click=change, args=(value,))
 
 
