@@ -214,8 +214,15 @@ def _annotate_in_order(
 ) -> LoadedAnnotators:
     """Let the annotators work; those that read what others of the run store begin when that is stored."""
     done, budget = LoadedAnnotators([], {}), Budget(request.budget_usd)
-    for group in _group_by_reading(stores, request):
-        tasks, faults = _annotate_on(engine, stores, group, total, report_line, budget)
+    groups = _group_by_reading(stores, request)
+    for number, group in enumerate(groups):
+        try:
+            tasks, faults = _annotate_on(engine, stores, group, total, report_line, budget)
+        except ModelError as error:
+            if later := " ".join(name for other in groups[number + 1 :] for name in other.names):
+                says = f"{' '.join(group.names)} did nothing, and {later} was not begun"
+                error.detail = f"{error.detail}; {says}: `ares annotate {later}` goes without"
+            raise
         engine.close()  # its workers would keep cores and GPUs from those of the next
         budget = budget.renewed()
         done = LoadedAnnotators([*done.tasks, *tasks], {**done.faults, **faults})

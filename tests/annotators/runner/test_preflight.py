@@ -74,6 +74,11 @@ def test_a_judge_whose_reply_has_another_form_is_refused(
     model_server.says("I think that it is fine")
     with pytest.raises(ModelError, match=r"the test call cannot be used: .*reply is no JSON"):
         _annotate(ws, replace(remote, model=f"openai:Some/Judge-9B@{model_server.url}"), ["grade"])
+    with pytest.raises(
+        ModelError, match="success did nothing, and grade was not begun: `ares annotate grade`"
+    ):
+        both = replace(remote.settings, judge_model=f"openai:Some/Judge-9B@{model_server.url}")
+        _annotate(ws, replace(remote, settings=both), ["success", "grade"])
 
 
 def test_a_reply_to_empty_frames_that_is_cut_is_a_warning(
