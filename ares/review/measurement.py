@@ -158,7 +158,7 @@ class MeasuredShare:
         if self.compared:
             yield f"two people agree on {self.agreed} of {self.compared}"
         if self.refused:
-            yield f"{self.refused_true} of {self.refused} refused ones are {self.what[1]}, too"
+            yield f"{self.refused_true} of {self.refused} refused ones are {self.what[1]}"
         if self.unsure:
             yield f"{self.unsure} cannot be told"
         if self.unseen:

@@ -94,7 +94,7 @@ def test_it_asks_until_the_share_is_shown_and_every_fourth_question_is_a_refused
     assert measurement.next() is None
     assert str(share) == (
         "accepted captions: 100 % true, at least 90 % (36 answers of 1 person); 60 % of all are accepted; "
-        f"0 of {share.refused} refused ones are true, too"
+        f"0 of {share.refused} refused ones are true"
     )
     assert _measure(stores, at_least=0.95).next() is not None, "more is asked where more is to be shown"
 
