@@ -21,6 +21,7 @@ test: dev-env ## Quick tests: every module, command, format and page once, some 
 
 test-slow: dev-env ## Slow tests: processes, kills, browsers, journeys, long lists (ARGS="-k NAME -x")
 	@scripts/test_system.sh
+	@scripts/node.sh test
 	@$(BIN)/pytest $(PARALLEL) -m 'slow and not nightly' --ignore tests/house --ignore tests/test_docs.py $(ARGS)
 
 check: dev-env ## Lint, format, types, and the tests of the house rules
