@@ -113,9 +113,9 @@ def _draw_values(facet: Facet, current: ColumnFilter) -> None:
 
     def apply(value: str) -> None:
         def toggle(newest: ViewState) -> ViewState:
-            chosen = _chosen_values(newest.filters.get(column, ColumnFilter(column=column))) ^ {value}
-            values = tuple(sorted(chosen - {MISSING}))
-            return newest.with_filter(ColumnFilter(column=column, values=values, missing=MISSING in chosen))
+            selected = _selected_values(newest.filters.get(column, ColumnFilter(column=column))) ^ {value}
+            values = tuple(sorted(selected - {MISSING}))
+            return newest.with_filter(ColumnFilter(column=column, values=values, missing=MISSING in selected))
 
         change_view(toggle)
 
@@ -123,11 +123,11 @@ def _draw_values(facet: Facet, current: ColumnFilter) -> None:
     # No pills, and no list: the text is what they send, so that a click is lost where the count has changed meanwhile.
     with st.container(horizontal=True, gap="small"):
         for value in options:
-            kind: Any = "primary" if value in _chosen_values(current) else "secondary"
+            kind: Any = "primary" if value in _selected_values(current) else "secondary"
             st.button(label(value), key=f"{key}.{value}", type=kind, on_click=change, args=(value,))
 
 
-def _chosen_values(current: ColumnFilter) -> set[str]:
+def _selected_values(current: ColumnFilter) -> set[str]:
     return {*current.values, *([MISSING] if current.missing else [])}
 
 
