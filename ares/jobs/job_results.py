@@ -234,7 +234,7 @@ class IngestReport(JobCounts):
         workspace_duplicates: All such episodes of the workspace, those of earlier runs included.
         copied_bytes: Bytes of the videos that were copied into the workspace.
         incomplete: Episodes of this run that lack something that their source promises, which nobody has accepted.
-        gone: Stored episodes of datasets of which nothing is any more where they were read from.
+        gone: Stored episodes of which nothing is any more where they were read from, or no labels where they had some.
         plan: The datasets that were read, and the use of every file at and below the paths.
     """
 

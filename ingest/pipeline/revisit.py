@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-STILL_INCOMPLETE, FILES_CHANGED, CAMERA_CAME, LABELS_CHANGED, LABELS_UNKNOWN = (
+STILL_INCOMPLETE, FILES_CHANGED, CAMERA_CAME, LABELS_CHANGED, LABELS_GONE, LABELS_UNKNOWN = (
     "read again, since it was incomplete",
     "read again, since a file of it has changed",
     "read again, since it has another camera by now",
     "read again, since a file beside it says something else of it",
+    "read again, since no file beside it says any more what one said of it",
     "read again, since an earlier version did not keep what files beside it said",
 )
 _NOT_COMPARED = "stored by an earlier version: only --verify compares what files beside it say"
-READ_AGAIN = (STILL_INCOMPLETE, FILES_CHANGED, CAMERA_CAME, LABELS_CHANGED, LABELS_UNKNOWN)
+READ_AGAIN = (STILL_INCOMPLETE, FILES_CHANGED, CAMERA_CAME, LABELS_CHANGED, LABELS_GONE, LABELS_UNKNOWN)
 _COLUMNS = ("episode_id", "source", "cameras", "content_hash")
 _LATER_COLUMNS = ("source_stamp", "camera_stamps", "label_stamp", COMPLETE)
 
@@ -87,7 +88,7 @@ class StoredEpisodeReader:
                 return LABELS_UNKNOWN
             self._counts.add_warning(_NOT_COMPARED, item.location)
         elif item.label_stamp not in (None, stamp):
-            return LABELS_CHANGED
+            return LABELS_CHANGED if item.label_stamp else LABELS_GONE
         files = {(row["source"], row.get("source_stamp") or "")}
         uris = (camera["uri"] for camera in cameras)
         files.update(zip(uris, row.get("camera_stamps") or (), strict=False))

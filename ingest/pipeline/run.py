@@ -41,7 +41,7 @@ from ares_ingest.pipeline.find import DATASETS_GONE, IngestSources, warn_of_miss
 from ares_ingest.pipeline.plan import ItemAction, ItemOutcome, read_stored_identities
 from ares_ingest.pipeline.plan_text import format_ingest_plan
 from ares_ingest.pipeline.read import Readers, make_record_limits, read_records, start_record_reader
-from ares_ingest.pipeline.revisit import READ_AGAIN
+from ares_ingest.pipeline.revisit import LABELS_GONE, READ_AGAIN
 from ares_ingest.pipeline.source_items import CORRECTED, SourceItemPlanner
 from ares_ingest.pipeline.write import CheckAnnotationLog, RecordWriter, check_unchecked_episodes
 
@@ -171,7 +171,9 @@ class IngestCounts:
         return IngestReport(
             **fields,
             incomplete=self.incomplete,
-            gone=sum(part.count for part in fields["warnings"] if part.reason == DATASETS_GONE),
+            gone=sum(
+                part.count for part in fields["warnings"] if part.reason in (DATASETS_GONE, LABELS_GONE)
+            ),
             duplicates=self.duplicates,
             workspace_duplicates=self.workspace_duplicates,
             copied_bytes=self.copied_bytes,
