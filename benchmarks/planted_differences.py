@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 Pair = tuple[Episode, Trajectory]
 # A fault moves some number of a half by so many times what it differs by among honest halves.
 LEAST_SPREADS = 3.0
-_HALVES_OF_SPREAD, _PICTURES = 30, 24
+_HALVES_OF_SPREAD = 30
 _TRIES = 60
 # Values that differ by less than this share of a range are converted rightly.
 _RIGHT = 0.02

@@ -133,7 +133,7 @@ class CaptionGrader:
             for slot in ("action", "hand")
             if (part := observation.parts[slot]).is_visible
         ]
-        if disagreements := find_disagreements(seen, work, self.meanings.find(work)):
+        if seen and (disagreements := find_disagreements(seen, work, self.meanings.find(work))):
             value[DISAGREEMENTS] = list[Json](disagreements)
             value[MOTION_DISAGREEMENT.name] = [str(item["text"]) for item in disagreements]
         seconds = sorted({second for ruling in graded.rulings for second in ruling.evidence})

@@ -102,20 +102,22 @@ class _SpanMotion:
 
     def _is_every_gripper_at_rest(self) -> bool:
         signals = (self._trajectory.state, self._trajectory.action)
-        for signal, kinds in zip(
-            signals, (self._meaning.state_kinds, self._meaning.action_kinds), strict=True
-        ):
-            parts = find_gripper_dimensions(signal.names, kinds, "gripper") if signal else ()
-            if signal and parts:
-                return all(is_gripper_at_rest(self._span(signal.values, columns)) for columns in parts)
-        return False
+        rests = [
+            is_gripper_at_rest(self._span(signal.values, columns))
+            for signal, kinds in zip(
+                signals, (self._meaning.state_kinds, self._meaning.action_kinds), strict=True
+            )
+            if signal
+            for columns in find_gripper_dimensions(signal.names, kinds, "gripper")
+        ]
+        return bool(rests) and all(rests)
 
     def _largest_climb(self, sign: float) -> float | None:
         """The most that an end effector rises, with -1 sinks, in metres; None where no height is known."""
         import numpy as np
 
         climbs = []
-        for columns in self._end_effectors():
+        for columns in self._end_effectors() if self._rows.sum() > 1 else ():
             heights = self._span(self._path.values, columns[2:])[:, 0] * self._meaning.factor(columns[2])  # type: ignore[union-attr]
             climbs.append(float(np.max(sign * heights - np.minimum.accumulate(sign * heights), initial=0.0)))
         return max(climbs) if climbs and np.isfinite(climbs).all() else None

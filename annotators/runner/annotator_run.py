@@ -23,7 +23,7 @@ from ares.errors import (
     ServerError,
     StoreError,
 )
-from ares.jobs import AnnotateReport, FailureLog, PipelineStage, Report
+from ares.jobs import FAILURES, AnnotateReport, FailureLog, PipelineStage, Report
 from ares.store import (
     ProducerCatalog,
     find_outdated_subjects,
@@ -293,6 +293,7 @@ class BusyTimeClock:
 
 # Of a model, in a row and for one reason; whatever a server fails with (500, 502, no answer) is one reason.
 _MAX_REPEATED_FAILURES = MAX_REPEATED_FAILURES
+_OTHER_RUN_FAILED = "nothing was tried again: what failed had another model or other options"
 _UNKNOWN_USAGE = "the usage of a call is not known: it may have cost more than is counted"
 
 
@@ -339,8 +340,10 @@ class AnnotatorRun:
 
     def retry_failed(self, reason: str) -> None:
         """Work only on subjects in the log of failures whose reason contains a text, whatever its case."""
-        failures = self._failure_log.read()
+        failures = list(self._failure_log.read())
         self._retried = frozenset(subject for subject, logged in failures if reason.lower() in logged.lower())
+        if not failures and next(self._annotations.find_documents(FAILURES, f"{self.name}/"), None):
+            self.report.add_warning(_OTHER_RUN_FAILED, self.annotator.producer.model)
 
     def reset_subjects(self) -> None:
         """Find again which subjects are shown: the producers of the run have been stored."""

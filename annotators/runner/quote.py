@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _SAMPLE_SIZE = 200
 # Fewer are not representative.
 _FEWEST_MEASURED = 5
-# A run says again what is left once so many of its episodes are done, and once this share of them is.
-_FIRST_EPISODES, _SHARE = 16, 0.05
+# A run says what is left once so many of its episodes are done.
+_FIRST_EPISODES = 16
 
 
 def estimate_tasks(

@@ -220,8 +220,10 @@ def _annotate_in_order(
             tasks, faults = _annotate_on(engine, stores, group, total, report_line, budget)
         except ModelError as error:
             if later := " ".join(name for other in groups[number + 1 :] for name in other.names):
-                says = f"{' '.join(group.names)} did nothing, and {later} was not begun"
-                error.detail = f"{error.detail}; {says}: `ares annotate {later}` goes without"
+                # Several have also done what the later ones are about.
+                advice = f": `ares annotate {later}` goes without" if len(group.names) == 1 else ""
+                says = f"{' '.join(group.names)} did nothing, and {later} was not begun{advice}"
+                error.detail = "; ".join(filter(None, (error.detail, says)))
             raise
         engine.close()  # its workers would keep cores and GPUs from those of the next
         budget = budget.renewed()

@@ -79,7 +79,7 @@ undo | limit | the last 20 are shown, and --json has all
 failures list | limit | 50 are shown, and --json has all
 failures list, failures accept | reason | name the text itself, without an option
 failures list, failures accept | where | name the id of the episode, or another text of the failure
-failures clear | - | `ares failures accept` says that they are known; what is done later is none
+failures clear | - | `ares failures accept` marks failures as known; work that succeeds later leaves the list
 models | check | `ares annotate caption --limit 1` asks server and hub, and says in one line what is wrong
 status | strict-coverage | --coverage has this exit status
 app | export-dir | export_dirs in ares.toml, or ARES_EXPORT_DIRS

@@ -120,7 +120,7 @@ def write_parameter(name: str, value: str) -> None:
 
 def drop_parameter(name: str) -> None:
     """Leave one parameter out of the URL; the others stay."""
-    del st.query_params[name]
+    st.query_params.pop(name, None)
 
 
 def change_view(change: Callable[[ViewState], ViewState]) -> None:

@@ -225,7 +225,7 @@ def _last_action_of_person(history: ActionHistory, person: str) -> Action:
     """The last action of a person that counts: nobody takes back unseen what somebody else has done since."""
     others = list[Action]()
     for action in reversed(history.actions):
-        if action.kind not in ("undo", "purge") and history.is_effective(action):
+        if action.kind not in ("undo", "purge", "clear_failures") and history.is_effective(action):
             if action.person == person:
                 return action
             others.append(action)
@@ -255,7 +255,10 @@ def _check_undoable(history: ActionHistory, action: Action) -> None:
         )
     root = history.root(action)
     if root.kind == "clear_failures":
-        raise RequestError("cleared failures do not come back", "the next run tries again what is not done")
+        raise RequestError(
+            f"action {action.number} of an earlier version cannot be taken back",
+            "it cleared failures; the next run tries again what is not done",
+        )
     if root.members and root.purged and root.purged >= root.count:
         raise RequestError(
             f"action {action.number} cannot be taken back any more",

@@ -23,7 +23,7 @@ _INFO_FILE, _EPISODES_FILE, _FIRST_ROWS = "steps.json", "episodes.bin", "first_r
 _OFFSETS = "offsets"
 # Rows that are read at once for statistics.
 _BLOCK_ROWS = 65_536
-_STATE, _ACTION, _REWARD = "state", "action", "reward"
+_STATE, _REWARD = "state", "reward"
 # The signal of the weights of steps.
 WEIGHT = "weight"
 

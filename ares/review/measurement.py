@@ -383,9 +383,13 @@ def compare_producers(stores: Stores, first: str, second: str) -> tuple[list[str
     """
     log, accepted, episodes = stores.annotations, dict[str, bool](), set[str]()
     known = [key for key, producer in log.producers().items() if producer.kind != "person"]
-    sides = [key for start in (first, second) for key in known if key.startswith(start)]
-    if len(sides) != 2 or sides[0] == sides[1]:
-        raise RequestError("two producers are compared", f"there are: {', '.join(known) or 'none'}")
+    matches = {start: [key for key in known if key.startswith(start)] for start in (first, second)}
+    for start, keys in matches.items():
+        if len(keys) != 1 or not start:
+            raise RequestError(f"no single producer {start!r}", f"there are: {', '.join(known) or 'none'}")
+    sides = [keys[0] for keys in matches.values()]
+    if len(set(sides)) != 2:
+        raise RequestError("two producers are compared", f"got {sides[0]} twice")
     for annotation, answer in list_answers(stores):
         if answer.question == ACCEPTABLE and answer.verdict != "unsure":
             is_accepted = answer.verdict == "met" and accepted.get(answer.subject_id, True)

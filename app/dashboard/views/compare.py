@@ -311,7 +311,9 @@ def _values_of(side: _Side) -> dict[str, str]:
 
 def _make_curves(sides: tuple[_Side, _Side]) -> list[Json]:
     """Dimensions that both have by name, the second over the first, as plots of the player."""
-    clock = max((side.trajectory.timestamps for side in sides), key=lambda stamps: float(stamps[-1]))
+    import numpy as np
+
+    clock = np.union1d(*(side.trajectory.timestamps for side in sides))
     plots: list[Json] = []
     for title in ("state", "action"):
         left, right = (getattr(side.trajectory, title) for side in sides)

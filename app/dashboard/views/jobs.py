@@ -10,7 +10,7 @@ from ares.errors import AresError
 from ares.registry import annotators, ingesters
 from ares.store import ids_filter
 from ares_app.dashboard import cached_reads
-from ares_app.dashboard.address import read_parameter, write_parameter
+from ares_app.dashboard.address import drop_parameter, read_parameter, write_parameter
 from ares_app.dashboard.error_boxes import show_error
 from ares_app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
 from ares_app.dashboard.job_panels import READ_ONLY, draw_command, draw_command_line, draw_jobs
@@ -96,6 +96,8 @@ def _draw_annotate() -> list[str]:
         show_value("jobs.names", [name for name in read_parameter("names").split(",") if name in known])
         show_value("jobs.where", ids_filter([failed]) if failed not in ("", "all") else "")
         show_value("jobs.again", bool(failed))
+        for name in ("names", "failed"):  # once: what is edited is not filled in again
+            drop_parameter(name)
     names = st.multiselect("Annotators, in this order", known, key="jobs.names")
     where, limit = st.columns([3, 1])
     condition = where.text_input(

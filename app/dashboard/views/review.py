@@ -433,7 +433,8 @@ def _draw_answers(queue: ReviewQueue, person: str) -> None:
         for row in shown
     ]
     take_back = guard_field("review.item", lambda row: _take_back(queue, shown[row], person))
-    draw_table(rows, "review.list", "Take back", take_back)
+    # Another table for other answers: what was ticked in one row is no tick of the answer that follows.
+    draw_table(rows, f"review.list.{len(answers)}", "Take back", take_back)
 
 
 def _take_back(queue: ReviewQueue, row: AnswerRow, person: str) -> None:

@@ -49,10 +49,8 @@ def texts_of(episodes: dict[str, Episode], work_for: Callable[..., Work]) -> Cal
     work = replace(work, subject=replace(work.subject, stop_seconds=_SECONDS))
 
     def find(trajectory: Trajectory, seen: list[tuple[str, str, float]]) -> list[str]:
-        names = trajectory.state.names if trajectory.state else ()
-        found = find_disagreements(
-            seen, replace(work, trajectory=trajectory), infer_meaning_by_names(names, ())
-        )
+        names = [signal.names if signal else () for signal in (trajectory.state, trajectory.action)]
+        found = find_disagreements(seen, replace(work, trajectory=trajectory), infer_meaning_by_names(*names))
         return [str(item["text"]) for item in found]
 
     return find
@@ -80,6 +78,10 @@ def test_what_is_not_plain_contradicts_nothing(texts_of: Any) -> None:
     assert not texts_of(rests, _see(hand="left hand")), "no arm moves"
     assert not texts_of(_trajectory(1, still=("left",)), _see(hand="both hands, left and right"))
     assert rests.state is not None
+    slow = replace(rests, timestamps=rests.timestamps * 1e4)
+    assert not texts_of(slow, _see(action="lift")), "one row lies in the span"
+    command = replace(rests, action=_trajectory(1).state)
+    assert not texts_of(command, _see(action="grasp")), "a gripper that is commanded may move"
     unnamed = replace(rests, state=Signal(rests.state.values, tuple(map(str, range(len(_NAMES))))))
     assert not texts_of(unnamed, _see(action="pick up", hand="left hand"))
     broken = rests.state.values.copy()

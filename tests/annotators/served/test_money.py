@@ -168,6 +168,9 @@ def test_retried_are_only_the_failures_of_a_reason(ws: Workspace, serve: Serve, 
     assert (retried.planned, retried.kept, retried.failed) == (failed["model refused"],) * 2 + (0,)
     # The test call has been paid before.
     assert len(healthy.calls()) == failed["model refused"]
+    other = _options(healthy.url, "Other/Vlm-7B")
+    (nothing,) = annotate(ws.stores, ["caption"], other, quiet=True, retry_failed=True)
+    assert nothing.planned == 0 and "what failed had another model" in nothing.warnings[-1].reason
     (rest,) = annotate(ws.stores, ["caption"], options, quiet=True, retry_failed=True)
     assert rest.kept == failed["reply was cut at its length limit"]
     (nothing,) = annotate(ws.stores, ["caption"], options, quiet=True, retry_failed=True)

@@ -92,8 +92,11 @@ def test_captioners_and_judges_are_compared_on_what_people_say_of_both(
     assert (
         "1 caption that people judged: second - first: -1.000; only" in use("rubric", "compare", *judges).out
     )
-    for others in ((judges[0], judges[0]), (judges[0], "nope")):
-        assert "two producers are compared: there are: " in refused("rubric", "compare", *others, *where)
+    for others, says in (
+        ((judges[0], judges[0]), "two producers are compared"), ((judges[0], "nope"), "no single producer 'nope'"),
+        (("", "nope"), "no single producer ''"),
+    ):  # fmt: skip
+        assert says in refused("rubric", "compare", *others, *where)
 
 
 def test_without_a_choice_the_producers_are_shown_and_what_tells_them_apart(

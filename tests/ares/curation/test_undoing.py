@@ -39,10 +39,14 @@ def test_undo_goes_back_step_by_step_and_an_undo_can_be_taken_back(
     assert count(curated) == 12
 
 
-def test_failures_that_an_earlier_version_cleared_do_not_come_back(curated: Workspace) -> None:
+def test_failures_that_an_earlier_version_cleared_do_not_come_back_and_stand_in_no_way(
+    curated: Workspace, ids: list[str]
+) -> None:
+    curated.remove(ids[:1])
     record_action(curated.stores.annotations, "clear_failures", user_name(), count=12)
-    with pytest.raises(RequestError, match="cleared failures do not come back"):
-        undo(curated.stores)
+    with pytest.raises(RequestError, match="action 2 of an earlier version cannot be taken back"):
+        undo(curated.stores, 2)
+    assert (undo(curated.stores).undone.number, count(curated)) == (1, 12)
     assert run_checks(curated.stores) == []
 
 
