@@ -230,8 +230,8 @@ def _reach_url(url: str, remote: _Prefix | _HubRepository, action: Callable[[], 
         with translate_remote_errors(url):
             action()
     except OSError as error:
-        left = "an earlier export" if remote.earlier_manifest else "nothing of the export"
-        detail = f"{url}: {describe_os_error(error)}; {left} is there, run the same command again"
+        left = "an earlier export is there, " if remote.earlier_manifest else ""
+        detail = f"{url}: {describe_os_error(error)}; {left}run the same command again"
         raise StoreError("the export cannot be written", detail) from None
 
 

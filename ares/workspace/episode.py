@@ -399,12 +399,11 @@ class EpisodeStep(dict[str, Any]):
         return value
 
 
-@explain_mistakes
 class TagNames(list[str]):
-    """The tags of an episode, which `Workspace.tag` and `Workspace.untag` change: a list without methods to do so."""
+    """The tags of an episode, a list that refuses its changes: `Workspace.tag` and `Workspace.untag` make them."""
 
     _called: ClassVar = "ep.tags"
-    __setitem__ = __delitem__ = make_refusal("__setitem__")
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = make_refusal("__setitem__")
 
     def __getattribute__(self, name: str) -> Any:
         if name in read_foreign_names()["ep.tags"]:

@@ -97,9 +97,12 @@ class Episodes:
         """
         names = [column_of(name, self.columns) for name in _read_names(column)]
         self._table.schema(names)
-        flags = descending if isinstance(descending, Iterable) else [descending] * len(names)
-        pairs = list(zip(names, flags, strict=True))
-        order = ", ".join(f"{name} DESC" if is_descending else name for name, is_descending in pairs)
+        flags = list(descending) if isinstance(descending, Iterable) else [descending] * len(names)
+        if len(flags) != len(names) or isinstance(descending, str):
+            raise WrongArguments("descending is one flag, or one for each column", f"got {descending!r}")
+        # The first of a name decides.
+        by_name = dict(reversed(list(zip(names, flags, strict=True))))
+        order = ", ".join(f"{name} DESC" if by_name[name] else name for name in dict.fromkeys(names))
         return self._view(self._selection.sorted_by(order))
 
     def take(self, count: int) -> Episodes:
@@ -492,7 +495,7 @@ def _read_names(columns: object) -> list[str]:
     names = [columns] if isinstance(columns, str) else list(columns) if isinstance(columns, Iterable) else []
     if not names or not all(isinstance(name, str) for name in names):
         raise WrongArguments(
-            "columns are a list of names", f"got {shorten(repr(columns), 60)}; give ['num_steps']"
+            "name one column, or several", f"got {shorten(repr(columns), 60)}; give ['num_steps']"
         )
     return names
 

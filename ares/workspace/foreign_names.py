@@ -40,7 +40,7 @@ def _list_values(view: Any, column: str | list[str]) -> Any:
 
 
 def _sort_values(view: Any, by: str | list[str], ascending: bool | list[bool] = True) -> Any:
-    return view.sort(by, [not flag for flag in ascending] if isinstance(ascending, list) else not ascending)
+    return view.sort(by, not ascending if isinstance(ascending, bool) else [not flag for flag in ascending])
 
 
 def _count_values(view: Any, column: str) -> pd.Series[int]:

@@ -84,7 +84,9 @@ class Selection:
         """The same rows in another order; the order before decides between equal values."""
         if self.is_cut:
             return Selection(order_by=order, base=self)
-        return replace(self, order_by=f"{order}, {self.order_by}" if self.order_by else order)
+        names = {term.split()[0] for term in order.split(", ")}
+        earlier = (term for term in self.order_by.split(", ") if term and term.split()[0] not in names)
+        return replace(self, order_by=", ".join((order, *earlier)))
 
     def sliced(self, start: int, stop: int | None) -> Selection:
         """The rows from `start` to `stop`, counted from the first row of this selection."""

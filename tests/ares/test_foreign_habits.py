@@ -123,6 +123,8 @@ ds.match(lambda row: row.success) => view.where("success")
 ds.match_tags("odd") => view[[1, 2]]
 ds.exists("success") => view
 ds.sort_by("num_steps", reverse=True) => view.sort("num_steps", descending=True)
+ds.sort_values(["success", "num_steps"], ascending=(False, True)) => view.sort("num_steps").sort("success", True)
+ds.sort("success").sort(["success", "success"]) => view.sort("success")
 ds.limit(3), ds.first(), ds.last() => (view.take(3), view[0], view[-1])
 ds.count(), ds.count("success") => (6, 6)
 ds.count_values("success"), ds.count_values("tags") => ({True: 3, False: 3}, {"odd": 2, "name": 1})
@@ -190,12 +192,13 @@ df[-7] !! number -7: the view has 6, counted from 0
 df["zzz"] !! no episode 'zzz'
 df["aaaa"] !! no episode 'aaaa'
 df.take(-1) !! a whole number from 0 on: got -1
-df.to_arrow([5]) !! columns are a list of names
-df.groupby(5) !! columns are a list of names
-df.groupby([]) !! columns are a list of names
+df.to_arrow([5]) !! name one column, or several
+df.groupby(5) !! name one column, or several
+df.groupby([]) !! name one column, or several
 sample.tags.__setitem__(0, "good") !! use ws.tag('name', ep)
 ws.status().num_episodes !! use ws.status().episodes
 ws.episodes() !! leave out the ()
+view.sort(["success", "num_steps"], [True]) !! one flag, or one for each column: got [True]
 ws.tags() !! leave out the ()
 ares.Workspace("ws") !! use ares.open('ws')
 df[[True, False]] !! 6 episodes
