@@ -93,9 +93,13 @@ def select_options_by_annotator(
     return selected
 
 
+# Of the annotators that ship, those that measure signals and columns: they have no model.
+WITHOUT_MODEL = ("motion", "valuation")
+
+
 def check_single_model_option(model: str, names: Iterable[str]) -> None:
-    """Raises RequestError where a model is named for several annotators of a run; `motion` has none."""
-    if model and len({*names} - {"motion"}) > 1:
+    """Raises RequestError where a model is named for several annotators of a run."""
+    if model and len({*names}.difference(WITHOUT_MODEL)) > 1:
         raise RequestError(
             "a model goes with one annotator", f"got {' '.join(names)}; run them one at a time"
         )

@@ -42,6 +42,7 @@ from ares_annotators.base import (
     make_episode_subject,
     merge_frame_requests,
 )
+from ares_annotators.options import WITHOUT_MODEL
 from ares_annotators.runner.annotator_run import (
     AnnotatorRun,
     EpisodeBundle,
@@ -214,7 +215,7 @@ def _annotate_in_order(
 ) -> LoadedAnnotators:
     """Let the annotators work; those that read what others of the run store begin when that is stored."""
     done, budget = LoadedAnnotators([], {}), Budget(request.budget_usd)
-    groups = _group_by_reading(stores, request)
+    groups = _group_by_order(stores, request, engine)
     for number, group in enumerate(groups):
         try:
             tasks, faults = _annotate_on(engine, stores, group, total, report_line, budget)
@@ -231,8 +232,9 @@ def _annotate_in_order(
     return done
 
 
-def _group_by_reading(stores: Stores, request: AnnotateRequest) -> list[AnnotateRequest]:
-    """The request, or two: the second of the annotators that read what others of it store."""
+def _group_by_order(stores: Stores, request: AnnotateRequest, engine: Engine) -> list[AnnotateRequest]:
+    """The request in up to three parts: on a cluster those without a model first, as models load for minutes; last the
+    annotators that read what others of it store."""
     faults: dict[str, AresError] = {}
     factories = import_factories(request, faults)
     readers = [
@@ -240,8 +242,12 @@ def _group_by_reading(stores: Stores, request: AnnotateRequest) -> list[Annotate
         for name, factory in factories.items()
         if set(getattr(factory, "reads_stored", ())) & (set(request.names) - {name})
     ]
-    others = [name for name in request.names if name not in readers]
-    if not readers or not others:
+    quick = (
+        [] if isinstance(engine, LocalEngine) else [name for name in request.names if name in WITHOUT_MODEL]
+    )
+    others = [name for name in request.names if name not in (*readers, *quick)]
+    groups = [group for group in (quick, others, readers) if group]
+    if len(groups) == 1:
         return [request]
     by_annotator = list_options_by_annotator(
         make_factory_options(stores, request, 0, load_models=False), factories
@@ -252,7 +258,7 @@ def _group_by_reading(stores: Stores, request: AnnotateRequest) -> list[Annotate
             names=tuple(group),
             options={name: by_annotator[name].values for name in group if name in by_annotator},
         )
-        for group in (others, readers)
+        for group in groups
     ]
 
 

@@ -212,7 +212,7 @@ class Episodes:
         if isinstance(key, tuple) and any(
             isinstance(part, slice) or getattr(part, "ndim", 0) for part in key
         ):
-            raise WrongArguments("a view takes one key", "use view[view['success']]['num_steps']")
+            return self._read_cells(key)
         if (numbers := self._read_numbers(key)) is not None:
             return self._view(self._selection.numbered(numbers))
         if isinstance(key, list | tuple) and any(
@@ -223,6 +223,15 @@ class Episodes:
             kinds = "a number, a slice, an id, a column, a mask, or a list of ids, numbers or columns"
             raise WrongArguments(f"a view takes {kinds}", f"got {key!r}")
         return self._listed(read_episode_ids(key))
+
+    def _read_cells(self, key: tuple[Any, ...]) -> Any:
+        """Columns of some rows, as `loc` of pandas takes them. Raises WrongArguments for another key."""
+        names = key[1] if len(key) == 2 and isinstance(key[1], list) else list(key[1:])
+        if len(key) != 2 or not all(isinstance(name, str) for name in names):
+            raise WrongArguments(
+                "a view takes rows, and names of columns", "use view[:5, ['num_steps', 'success']]"
+            )
+        return self[key[0]][key[1]]
 
     def _read_numbers(self, key: object) -> Any:
         """(N,) int64 numbers of rows by a mask or a list of numbers; None for any other key."""
@@ -236,8 +245,12 @@ class Episodes:
             if not all(isinstance(number, SupportsIndex | np.bool_) for number in key):
                 return None
         values = np.asarray(key)
-        if values.ndim == 1 and values.dtype == object and all(type(flag) is bool for flag in values):
-            values = values.astype(np.bool_)
+        if (
+            values.ndim == 1
+            and values.dtype == object
+            and all(type(flag) is bool or flag is None for flag in values)
+        ):
+            values = values.astype(np.bool_)  # what is not known is not selected, as in a filter
         if values.ndim != 1 or values.dtype.kind not in "biu" or not values.size:
             return None
         count = len(self)

@@ -63,11 +63,52 @@ def _count_bins(view: Any, column: str, bins: int = 10) -> tuple[list[int], list
     return counts.tolist(), edges.tolist(), int(values.isna().sum())
 
 
+def _filter_rows(view: Any, condition: Any, num_proc: int = 1, with_indices: bool = False) -> Any:
+    if not with_indices:
+        return view.where(condition)
+    return view[[number for number, episode in enumerate(view) if condition(episode, number)]]
+
+
+def _query(view: Any, condition: Any) -> Any:
+    """A filter, or a condition of pandas, which is applied to the frame of the view."""
+    try:
+        return view.where(condition)
+    except AresError:
+        frame = view.to_pandas()
+        names = read_foreign_names()["columns"].items()
+        try:
+            return view[
+                frame.assign(**{other: frame[name] for other, name in names if name in frame}).eval(condition)
+            ]
+        except Exception:
+            pass  # then it is neither
+        raise
+
+
+def _step_bounds(view: Any) -> dict[str, list[int]]:
+    ends = view["num_steps"].cumsum()
+    return {"from": (ends - view["num_steps"]).tolist(), "to": ends.tolist()}
+
+
+class _ColumnKinds(dict[str, str]):
+    """The types of columns, without the signals that an episode has."""
+
+    def __missing__(self, name: str) -> NoReturn:
+        raise UnknownName(f"no column {name!r}", f"an episode has its signals: use view[0][{name!r}].shape")
+
+
 # Methods and attributes of a view elsewhere.
 _VIEW_NAMES: Mapping[str, Callable[..., Any] | property] = {
     name: function
     for names, function in (
-        ("filter match query", lambda self, condition, num_proc=1: self.where(condition)),
+        ("filter match", _filter_rows),
+        ("query", _query),
+        ("group_by", lambda self, column: self.groupby(column)),
+        ("concat concatenate union", lambda self, other: self | other),
+        ("intersection", lambda self, other: self & other),
+        ("difference", lambda self, other: self - other),
+        ("flatten_indices", lambda self: self),
+        ("add_column", lambda self, name, column: self.set_values(name, column)),
         ("head limit", lambda self, n=5: self.take(n)),
         ("tail", lambda self, n=5: self[max(0, len(self) - n) :]),
         ("skip", lambda self, n: self[n:]),
@@ -88,11 +129,19 @@ _VIEW_NAMES: Mapping[str, Callable[..., Any] | property] = {
             lambda self, batch_size: (self[n : n + batch_size] for n in range(0, len(self), batch_size)),
         ),
         ("histogram_values", _count_bins),
+        (
+            "quantiles",
+            lambda self, column, quantiles: _read_column(self, column).quantile(quantiles).tolist(),
+        ),
         ("exists", lambda self, column, bool=True: self.where(f"{column} IS {'NOT ' if bool else ''}NULL")),
         ("match_tags", _match_tags),
         ("count", lambda self, column="": int(_read_column(self, column).count()) if column else len(self)),
         ("distinct unique", lambda self, column: sorted(_count_values(self, column).index)),
         ("count_values", lambda self, column: _count_values(self, column).to_dict()),
+        (
+            "count_sample_tags",
+            lambda self: _count_values(self, "tags").to_dict() if "tags" in self.columns else {},
+        ),
         ("value_counts", _count_values),
         ("values", _list_values),
         ("nunique", lambda self: self.to_pandas().apply(lambda column: len(column.explode().value_counts()))),
@@ -101,10 +150,15 @@ _VIEW_NAMES: Mapping[str, Callable[..., Any] | property] = {
         ("get_field_schema", lambda self: self.columns),
         ("to_list", lambda self: self.to_arrow().to_pylist()),
         ("iter_samples", lambda self, progress=False: iter(self)),
-        ("num_rows num_episodes", property(len)),
-        ("num_frames", property(lambda self: int(self["num_steps"].sum()))),
+        ("num_rows num_episodes total_episodes", property(len)),
+        ("meta episodes", property(lambda self: self)),
+        ("camera_keys image_keys video_keys", property(lambda self: self[0]["camera_keys"])),
+        ("tasks", property(lambda self: self.unique("instruction"))),
+        ("robot_type", property(lambda self: self.unique("robot"))),
+        ("episode_data_index", property(_step_bounds)),
+        ("num_frames total_frames", property(lambda self: int(self["num_steps"].sum()))),
         ("shape", property(lambda self: (len(self), len(self.columns)))),
-        ("dtypes features schema", property(lambda self: self.columns)),
+        ("dtypes features schema", property(lambda self: _ColumnKinds(self.columns))),
         ("column_names", property(lambda self: list(self.columns))),
         ("iloc loc", property(lambda self: self)),
     )
@@ -112,7 +166,21 @@ _VIEW_NAMES: Mapping[str, Callable[..., Any] | property] = {
 }
 
 
+# Methods of a workspace elsewhere.
+_WORKSPACE_NAMES: Mapping[str, Callable[..., Any]] = {
+    "save_view": lambda self, name, view: self.sets.create(name, view),
+    "list_saved_views": lambda self: list(self.sets),
+    "load_saved_view": lambda self, name: self.sets[name].members,
+    "delete_saved_view": lambda self, name: self.sets.delete(name),
+    "sort_by_similarity": lambda self, query, k=20: self.search(like=query, limit=k),
+}
 MISSING = object()
+
+
+def resolve_workspace_name(workspace: Any, name: str) -> Any:
+    """What a name of another library is of a workspace; MISSING for any other."""
+    function = _WORKSPACE_NAMES.get(name)
+    return MethodType(refuse_unknown_keywords(function, name), workspace) if function else MISSING
 
 
 def resolve_view_name(view: Any, name: str) -> Any:
@@ -154,13 +222,23 @@ def _call_pandas(view: Any, name: str, *args: Any, **kwargs: Any) -> Any:
     from inspect import signature
 
     parameters = signature(getattr(import_optional("pandas").DataFrame, name)).parameters
-    if name != "describe" and "numeric_only" not in parameters:
+    args, kwargs = _translate(view, args), {name: _translate(view, value) for name, value in kwargs.items()}
+    if (name != "describe" or "include" in kwargs) and "numeric_only" not in parameters:
         frame = view.to_pandas()
     elif args and isinstance(args[0], str):
         frame, args = view[args[0]], args[1:]
     else:
         frame = read_numbers(view, number_columns(view))
     return call_other_library(getattr(frame, name), *args, **kwargs)
+
+
+def _translate(view: Any, value: Any) -> Any:
+    """An argument of pandas in which the names of columns elsewhere are those of the view."""
+    if isinstance(value, str):
+        return column_of(value, view.columns)
+    if isinstance(value, Mapping):
+        return {_translate(view, name): part for name, part in value.items()}
+    return type(value)(_translate(view, part) for part in value) if isinstance(value, list | tuple) else value
 
 
 def call_other_library(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -230,7 +308,11 @@ def _find_attribute(self: object, name: str) -> Any:
     if name.startswith("_"):  # Python, pickle and notebooks ask for many
         raise UnknownName(reason)
     value = kind._resolve_name(self, name) if hasattr(kind, "_resolve_name") else MISSING
-    if hasattr(kind, "_part") and name not in read_foreign_names().get(getattr(self, "_called", ""), {}):
+    if (
+        value is MISSING
+        and hasattr(kind, "_part")
+        and name not in read_foreign_names().get(getattr(self, "_called", ""), {})
+    ):
         value = getattr(getattr(self, kind._part[0].rpartition(".")[2]), name, MISSING)
     if value is MISSING:
         raise UnknownName(reason, suggest_form(self, name))

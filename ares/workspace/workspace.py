@@ -27,7 +27,7 @@ from ares.workspace.arguments import (
 )
 from ares.workspace.episode import best_poster_html
 from ares.workspace.episodes import Episodes
-from ares.workspace.foreign_names import explain_mistakes, suggest_form
+from ares.workspace.foreign_names import explain_mistakes, resolve_workspace_name, suggest_form
 from ares.workspace.operations import (
     estimate_run,
     ingest_datasets,
@@ -95,6 +95,7 @@ class Workspace:
 
     _called: ClassVar = "ws"
     _part: ClassVar = ("ws.episodes", Episodes)
+    _resolve_name = resolve_workspace_name
 
     def __init__(self, path: str = "ws", settings: Settings | None = None) -> None:
         if settings is None:

@@ -55,6 +55,10 @@ df.sample(n=3) => view.sample(3)
 df.sample(frac=0.5) !! sample() has no argument 'frac': use view.sample(len(view) // 2); there are: count, seed
 df[["task", "success"]].shape, df.groupby("task").size().sum() => ((6, 2), 6)
 df.query("task LIKE '%door%'") => view.where("instruction LIKE '%door%'")
+df.query("num_steps > 50 and task.str.contains('door')") => view.where("num_steps > 50 AND instruction LIKE '%door%'")
+df.loc[df.success, ["task", "length"]].shape, len(df.loc[df["length"] > 50, "task"]) => ((3, 2), 3)
+df.nlargest(1, "length")["num_steps"].item(), df.rename(columns={"length": "n"})["n"].sum() => (55, df.num_frames)
+df.describe(include="all").shape[1], df.dropna(subset=["task"]).shape[0] => (len(view.columns), 6)
 df.sort_values("task") => view.sort("instruction")
 df.bounds("nope") !! no column 'nope'
 df.nlargest(1, "num_steps")["num_steps"].item() => max(map(len, view))
@@ -109,7 +113,9 @@ ds.map(lambda ep: ep) !! use view.set_values(
 ds.train_test_split(test_size=0.2) !! use ws.sets.split(
 ds.push_to_hub("lab/data") !! use ws.export(view,
 ds.with_format("torch") !! use ws.torch_dataset(view)
-ds.add_column("score", [1]) !! use view.set_values(
+ds.filter(lambda ep, number: number % 2 == 0, with_indices=True) => view[::2]
+ds.features["action"] !! use view[0]['action'].shape
+ds.remove_columns("task").shape, ds.flatten_indices() => ((6, len(view.columns) - 1), view)
 list(ds.remove_columns(ds.column_names)), ds.rename_column("key", "name")["name"].tolist() => ([], [*ds["key"]])
 ds.sort(["success", "num_steps"], reverse=[True, False]) => view.sort("num_steps").sort("success", True)
 ds.filter(lambda ep: ep["num_steps"] > 50, num_proc=2) => view.where("num_steps > 50")
@@ -132,6 +138,10 @@ ds.distinct("success"), ds.bounds("num_steps") => ([False, True], (32, 55))
 ds.mean("num_steps"), ds.sum("num_steps") => (view["num_steps"].mean(), sum(map(len, view)))
 ds.select([id]), ds.exclude([id]) => (view[[id]], view[1:])
 ds.get_field_schema() => view.columns
+ds.group_by("success").size().tolist(), ds.quantiles("num_steps", [0, 1]) => ([3, 3], [32.0, 55.0])
+ds[:1].concat(ds[1:]), ds.count_sample_tags() => (view, {"odd": 2, "name": 1})
+ws.save_view("two", ds[:2]).name, ws.load_saved_view("two"), "two" in ws.list_saved_views() => ("two", view[:2], True)
+ws.delete_saved_view("two").kind => "set_delete"
 ds.values("num_steps") => view["num_steps"].tolist()
 ds.values(["num_steps", "key"]) => [view["num_steps"].tolist(), view["key"].tolist()]
 ds.match_tags(["odd", "name"]), ds.match_tags([]), list(ds.exists("success", False)) => (view[:3], [], [])
@@ -164,7 +174,8 @@ ws.datasets["video"][0].action.shape => (len(ws.datasets["video"][0]), 0)
 len(ds[0]), len(list(ds[0])), ds[0].num_frames => (len(ep), len(ep), len(ep))
 [step["action"] for step in ds[0]] => list(ep.action)
 ds[0][-1]["seconds"], len(ds[0][2:5]) => (ep["timestamp"][-1], 3)
-ds.meta !! use view.info()
+ds.meta.total_episodes, ds.meta.total_frames, ds.meta.episodes[3]["length"] => (6, ds.num_frames, len(view[3]))
+ws.meta.tasks, ds.meta.robot_type => (ws.episodes.unique("task"), view.unique("robot"))
 steps.fps !! use dataset.rate_hz
 steps.num_frames !! use len(dataset)
 steps.meta !! dataset.statistics
@@ -174,9 +185,9 @@ ds[0][3]["observation.images.image"] => ds[0].frames("image", [ds[0]["timestamp"
 ds[0][3]["timestamp"], ds[0][3]["observation.state"], ds[0][3]["task"] => (ep["seconds"][3], ep.state[3], ep.task)
 ds[0][3].get("observation.state"), "task" in ds[0][3], ds[0][3].get("none", 5) => (ep.state[3], True, 5)
 ds[0].camera_keys => ["observation.images.image", "observation.images.wrist_image"]
-ds.episode_data_index !! use view['num_steps'].cumsum()
+ds.episode_data_index["from"][1], ds.episode_data_index["to"][-1] => (len(view[0]), ds.num_frames)
 ds.hf_dataset !! use datasets.Dataset(view.to_arrow()) or ws.torch_dataset(view)
-ds.camera_keys !! use view[0].camera_names
+ds.camera_keys => view[0].camera_keys
 """,
     "views": """
 view[:2] | view[4:6] => [*view[:2], *view[4:6]]
@@ -225,8 +236,7 @@ hits.value_counts() !! use table.to_pandas().value_counts
 ds.push_to_hub("lab/data") !! hf upload
 ds.take(5, seed=51) !! use view.sample(5, seed=0)
 ds.sort_by_similarity("a drawer", k=5) !! use ws.search('a drawer'
-ds.meta.fps !! view['rate_hz']
-ds.meta.stats !! view[0].camera_names
+ds.meta.stats !! use ws.torch_dataset(view).statistics
 ares.load_dataset("x") !! use ares.open('ws').datasets
 ws.create_set("x") !! use ws.sets.create(
 ws.sets.create("new", filter="num_steps > 50").name => "new"
@@ -240,7 +250,7 @@ len(ws) !! use len(ws.episodes)
 ws.where("success"), ws.groupby("task").size().sum(), len(ws.take(2)) => (ws.episodes.where("success"), 8, 2)
 ws[id] !! use ws.episodes['
 view.field_nmes_x !! there are: columns
-view.lines_of !! filter, match, query, head
+view.lines_of !! filter, match, query, group_by
 ws.reports !! there are: add_vectors
 ws.launch_app(view=view) !! use ares.app(ws)
 view.values("key", "caption") !! values() takes 2 positional arguments but 3 were given
@@ -253,15 +263,12 @@ ws.sets.get("shrt"), ws.sets.get(5) => (None, None)
 ws.sets.short !! use ws.sets['short']
 view.wehre !! use view.where
 df.style.to_html()[:3] !! use view.to_pandas().style
-df.loc[df["success"], "num_steps"] !! use view[view['success']]['num_steps']
+df.loc[df["success"], 5] !! use view[:5, ['num_steps', 'success']]
 df.between(1, 2) !! use view['num_steps'].between
-ws.meta.fps !! use ws.datasets['video']
 next(iter(DataLoader(ds, batch_size=2))) !! use DataLoader(ws.torch_dataset(view))
 the_set.export("exports/x") !! use ws.export(the_set, 'exports/mine', format='lerobot')
 ds.stats["action"]["mean"] !! use ws.torch_dataset(view).statistics['action']['mean']
 ds.to_lerobot("folder", repo_id="me/x") !! use ws.export(view, 'exports/mine', format='lerobot')
-ws.load_saved_view("mine") !! use ws.sets['mine'].members
-ws.list_saved_views() !! use ws.sets
 sample.tags.append("good") !! use ws.tag('name', ep)
 ws.search("pick", limt=3) !! search() has no argument 'limt': did you mean 'limit'?
 ws.export("a", "b", ftps=5) !! export() has no argument 'ftps': did you mean 'fps'?

@@ -259,6 +259,22 @@ def test_a_worker_gets_the_options_of_its_annotator(
     assert os.getpid() not in {answer["pid"] for answer in answers}
 
 
+def test_motion_on_a_cluster_is_stored_before_a_model_begins_to_load(
+    workspaces: tuple[Workspace, Workspace], engine: Engine, enter: Callable[[Factory], None]
+) -> None:
+    stored: list[int] = []
+
+    def factory(options: Options, stores: Stores) -> Annotator:
+        if options.load_models:
+            ids = sorted(stores.tables.episodes.ids())
+            stored.append(len(list(stores.annotations.find_annotations(ids, ["motion"]))))
+        return fragile(annotate_process_id, options, stores)
+
+    enter(factory)
+    documents = run(workspaces[1], engine, "fragile", "motion")
+    assert [document["annotator"] for document in documents] == ["fragile", "motion"] and stored[0] == 12
+
+
 class CallCounter:
     """Counts the calls that run at the same time; the first ones wait until so many do."""
 
