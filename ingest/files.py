@@ -157,19 +157,22 @@ _LABEL_SUFFIXES = (*TABLE_SUFFIXES, ".json", ".yaml", ".yml")
 MOST_LABEL_FILES = 12
 
 
-def find_label_files(source: Source) -> list[Path]:
+def find_label_files(source: Source) -> tuple[list[Path], list[Path]]:
     """Files of the folder of a dataset that may hold labels and that its reader does not read; none at a URL.
 
-    Raises AresError where its own files cannot be listed.
+    The second list has those of which a folder holds too many of one kind to be read. Raises AresError where the
+    dataset's files cannot be listed.
     """
     paths: list[Path] = []
+    left: list[Path] = []
     dataset_files: frozenset[str] | None = None
     for documents in _find_documents(source.folder):
         dataset_files = _list_dataset_files(source) if dataset_files is None else dataset_files
         others = [path for path in documents if str(path) not in dataset_files]
         counts = Counter(path.suffix.lower() for path in others)
-        paths += [path for path in others if counts[path.suffix.lower()] <= MOST_LABEL_FILES]
-    return sorted(paths)
+        for path in others:
+            (paths if counts[path.suffix.lower()] <= MOST_LABEL_FILES else left).append(path)
+    return sorted(paths), sorted(left)
 
 
 def _list_dataset_files(source: Source) -> frozenset[str]:

@@ -246,6 +246,7 @@ def test_labels_that_are_gone_are_gone_from_their_episodes(
         ("labels.jsonl", b'{"episode": "ep_0'),
         ("labels.parquet", b"PAR1\x00"),
         ("labels.json", b'[{"episode": "ep_0'),
+        ("labels.yaml", b'[{"episode": "ep_0'),
     ],
 )
 def test_labels_that_cannot_be_read_tonight_take_nothing_away(
@@ -254,7 +255,7 @@ def test_labels_that_cannot_be_read_tonight_take_nothing_away(
     folder = tmp_path / "lab"
     write_episodes(folder, 2)
     rows = [{"episode": "ep_000", "task": "lift"}, {"episode": "ep_001", "task": "pour"}]
-    table = folder / (name if name != "labels.json" else "labels.csv")
+    table = folder / (name if name not in ("labels.json", "labels.yaml") else "labels.csv")
     write_labels(table, rows)
     whole = table.read_bytes()
     _read_again(ws, folder)
@@ -286,6 +287,47 @@ def test_labels_that_were_damaged_at_first_are_read_when_they_are_whole(
     write_episodes(folder, 2)
     (folder / "labels.jsonl").write_text('{"episode": "ep_000", "task": "lift"}\n{"episode"')
     _read_again(ws, folder)
-    (folder / "labels.jsonl").write_text("")
-    assert [_read_again(ws, folder) for _ in range(2)] == [2, 0]
-    assert {episode.instruction for episode in ws.episodes} == {""}
+    (folder / "labels.jsonl").write_text('{"episode": "ep_001", "task": "pour"}\n')
+    nights = [ingest_paths(ws.stores, [str(folder)], quiet=True).to_report() for _ in range(2)]
+    assert [(night.kept, night.gone) for night in nights] == [(2, 1), (0, 0)]
+    assert [episode.instruction for episode in ws.episodes] == ["", "pour"]
+
+
+def _write_tables(folder: Path) -> None:
+    for number in range(13):
+        (folder / f"log_{number}.csv").write_text("a,b\n1,2\n")
+
+
+@pytest.mark.parametrize(
+    ("damage", "warning"),
+    [
+        (_write_tables, "14 .csv files are not searched for labels: more than 12 of the kind in a folder"),
+        (lambda folder: (folder / "notes.json").write_bytes(b'{"a'), "notes.json beside"),
+        (lambda folder: (folder / "conf.yaml").write_bytes(b"a: [1, {"), "conf.yaml beside"),
+        (lambda folder: (folder / "sites.csv").write_bytes(b"gr\xf6sse,b\n1,2\n"), "sites.csv beside"),
+        (lambda folder: (folder / "more.csv").write_text("episode,task\nep_002,a,b,c\n"), "more.csv"),
+        (lambda folder: (folder / "log.jsonl").write_text("[1]\n[2]\n"), ""),
+    ],
+)
+def test_a_file_that_is_not_read_stops_no_change_and_takes_nothing_away(
+    damage: Callable[[Path], object], warning: str, ws: Workspace, tmp_path: Path
+) -> None:
+    folder, says = tmp_path / "lab", '{"instruction": "%s"}'
+    write_episodes(folder, 3)
+    (folder / "ep_002.json").write_text(says % "open")
+    rows = [{"episode": f"ep_00{number}", "task": text} for number, text in enumerate(("lift", "pour"))]
+    write_labels(folder / "labels.csv", rows)
+    write_labels(folder / "labels.jsonl", [{"episode": "ep_002", "author": "Ada"}])
+    _read_again(ws, folder)
+    damage(folder)
+    assert _read_again(ws, folder) == 0
+    (folder / "labels.jsonl").write_text('{"episode": "ep_002", "author": "Bob"}')
+    write_labels(folder / "labels.csv", rows[:1])
+    (folder / "ep_002.json").write_text(says % "shut")
+    report = ingest_paths(ws.stores, [str(folder)], quiet=True)
+    warned = [part.reason for part in report.counts.fields()["warnings"]]
+    assert not warning or any(reason.startswith(warning) for reason in warned), warned
+    assert (report.counts.kept, report.to_report().gone) == ((1, 0) if warning else (2, 1))
+    assert [episode.instruction for episode in ws.episodes] == ["lift", "pour" if warning else "", "shut"]
+    assert "Bob" in json.dumps([dict(episode.metadata) for episode in ws.episodes])
+    assert _read_again(ws, folder) == 0
