@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from ares.console import count_of
 from ares.episode import Json
 from ares.errors import AresError, SourceError
 from ares.io import (
@@ -68,7 +69,7 @@ def _open_entry_arrays(entry: ArrayEntry) -> Iterator[Mapping[str, ArrayMember]]
                 {key: member.array for key, member in of_episode.items()}, stated, entry.path
             )
             if axis is None and not entry.ends_key and find_ends_keys(members):
-                _read_ends(entry, members, entry.path)
+                _require_one_episode(_read_ends(entry, members, entry.path), entry.path)
         yield of_episode
 
 
@@ -148,6 +149,15 @@ def _read_ends(entry: ArrayEntry, members: Mapping[str, ArrayMember], path: str)
     arrays = {key: member.array for key, member in members.items()}
     key = entry.spec.episode_ends if entry.spec else ""
     return read_episode_ends(arrays, count_array_rows(arrays), path, key, entry.spec)
+
+
+def _require_one_episode(ends: EpisodeEnds, path: str) -> None:
+    """Raises SourceError for a file of several episodes in a folder whose first file is one."""
+    if ends.num_items > 1:
+        detail = f"{path}: {count_of(len(ends.ends), 'end')} in {ends.key}; write `episode_ends: {ends.key}` into a spec"
+        raise SourceError(
+            "file of several episodes beside one of one episode", f"{detail} and give it by --spec"
+        )
 
 
 def _file_items(path: Path, folder: Path, entry: ArrayEntry) -> Iterator[Item]:
