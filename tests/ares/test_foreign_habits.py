@@ -391,6 +391,8 @@ def _type_what_is_advised(message: str, typed: dict[str, Any]) -> None:
                 typed["ws"].undo()
             if form.startswith("ws.sets.delete"):
                 typed["ws"].sets.create("name", typed["view"])
+            if form.startswith("ws.sets.rename"):
+                typed["ws"].sets.rename("other", "short")
 
 
 @pytest.mark.parametrize("library", HABITS)
