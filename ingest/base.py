@@ -96,6 +96,7 @@ class Item:
             another than that of the stored episode, the record is read again. "" where they say nothing of it, None
             where one of them cannot be read.
         file_stamps: Such hashes of what files of labels say of it, by the path of the file in the dataset.
+        described_by: Local files that describe it, of which one is read only where its size or time has changed.
         seen_labels: Whether all files of labels were seen and read: "some" take nothing away, and with "none" nothing
             is compared.
     """
@@ -107,6 +108,7 @@ class Item:
     videos: Mapping[str, str] = field(default_factory=dict)
     label_stamp: str | None = ""
     file_stamps: Mapping[str, str] = field(default_factory=dict)
+    described_by: tuple[str, ...] = ()
     seen_labels: Literal["all", "some", "none"] = "all"
 
     def with_change(self, change: Callable[[Record], Record]) -> Item:

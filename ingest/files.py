@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import CUT_CAMERA, MISSING_CAMERAS, UNREAD, Camera, Json, MediaRef, Role
-from ares.errors import AresError, SourceError
+from ares.errors import SourceError
 from ares.input import TABLE_SUFFIXES, parse_json, read_input
 from ares.io import FileState, describe_os_error, file_state, is_url, walk_folders
 from ares.media import VideoInfo, fingerprint_blocks, probe_video
@@ -44,18 +44,9 @@ def read_json_object(path: Path, parse: Callable[[bytes], Any] | None = None) ->
     return document
 
 
-def stamp_files(paths: Iterable[str]) -> list[str]:
-    """Hash of the content of local files that describe a record, of those that are there; a fault in its place."""
-    local = (path for path in paths if not is_url(path) and os.path.isfile(path))  # noqa: PTH113
-    return [_hash_text_file(path, file_state(path)) for path in local]
-
-
-@functools.lru_cache(maxsize=256)
-def _hash_text_file(path: str, _: FileState) -> str:
-    try:
-        return hashlib.blake2b(read_input(path), digest_size=8).hexdigest()
-    except (OSError, AresError) as error:
-        return str(error)
+def local_files(paths: Iterable[str]) -> tuple[str, ...]:
+    """Those of some paths that are local files."""
+    return tuple(path for path in paths if not is_url(path) and os.path.isfile(path))  # noqa: PTH113
 
 
 def hash_media_files(paths: Iterable[str]) -> str:

@@ -44,8 +44,8 @@ from ares.input import (
     parse_json_lines,
     read_lines,
 )
-from ares.io import parse_path
-from ares_ingest.files import read_json_object, stamp_files
+from ares.io import FileState, file_state, parse_path
+from ares_ingest.files import local_files, read_json_object
 
 PathRole = Literal["episode", "file", "chunk", "camera"]
 
@@ -289,37 +289,35 @@ def read_optional_json(path: Path) -> Mapping[str, Any] | None:
 
 def read_task_texts(root: str) -> Mapping[int, str]:
     """Text of each task by its index; empty where the dataset lists no tasks that can be read."""
-    paths = (f"{root}/{TASKS_PATH}", f"{root}/{TASK_LINES_PATH}")
-    return _read_task_texts(root, tuple(stamp_files(paths)))
-
-
-@functools.lru_cache(maxsize=64)
-def _read_task_texts(root: str, stamps: tuple[str, ...]) -> Mapping[int, str]:
-    """The texts, read again where a file of them has another content."""
-    try:
-        return read_tasks_parquet(parse_path(root) / TASKS_PATH) or _task_lines(root)
-    except SourceError:
-        return _task_lines(root)
+    return _read_task_texts(root, _states_of_tasks(root))[0]
 
 
 def are_tasks_whole(root: str) -> bool:
     """Whether all can be read of the files that list the tasks, where there are some."""
+    return _read_task_texts(root, _states_of_tasks(root))[1]
+
+
+def _states_of_tasks(root: str) -> tuple[FileState, ...]:
+    paths = local_files((f"{root}/{TASKS_PATH}", f"{root}/{TASK_LINES_PATH}"))
+    return tuple(map(file_state, paths))
+
+
+@functools.lru_cache(maxsize=64)
+def _read_task_texts(root: str, states: tuple[FileState, ...]) -> tuple[Mapping[int, str], bool]:
+    """The texts, read again where a file of them has changed, and whether all of them can be read."""
+    listed, is_whole, texts = dict[int, str](), True, dict[int, str]()
     try:
-        read_tasks_parquet(parse_path(root) / TASKS_PATH)
+        listed = {**read_tasks_parquet(parse_path(root) / TASKS_PATH)}
     except SourceError:
-        return False
-    lines = read_json_lines(parse_path(root) / TASK_LINES_PATH)
-    return not any(isinstance(row, SourceError) for _, row in lines)
-
-
-def _task_lines(root: str) -> Mapping[int, str]:
-    texts: dict[int, str] = {}
+        is_whole = False
     for _, row in read_json_lines(parse_path(root) / TASK_LINES_PATH):
-        if not isinstance(row, SourceError):
-            index, text = parse_count(row.get("task_index")), row.get("task")
-            if index is not None and isinstance(text, str):
-                texts[index] = text
-    return texts
+        if isinstance(row, SourceError):
+            is_whole = False
+            continue
+        index, text = parse_count(row.get("task_index")), row.get("task")
+        if index is not None and isinstance(text, str):
+            texts[index] = text
+    return listed or texts, is_whole
 
 
 # Columns of SEGMENTS_PATH that say whose text it is, and of what.

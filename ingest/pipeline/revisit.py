@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.io import is_url
 from ares.jobs import ACCEPTED_FAILURES, COMPLETE, FAILURES, INCOMPLETE_WORK
-from ares.media import has_file_changed
+from ares.media import file_stamp_or_empty, has_file_changed
 from ares.store import ids_filter
 from ares_ingest.base import Item
 from ares_ingest.pipeline.read import KnownRecord
@@ -33,14 +33,28 @@ _COLUMNS = ("episode_id", "source", "cameras", "content_hash")
 _LATER_COLUMNS = ("source_stamp", "camera_stamps", "label_stamp", COMPLETE)
 
 
-def label_stamps(item: Item) -> dict[str, str]:
-    """Hashes of what files beside a record say of it, by file; by "" what its reader knows."""
-    return {"": item.label_stamp or "", **item.file_stamps}
+def _label_stamps(
+    item: Item, before: Mapping[str, str], has_changed: Callable[[str, str], bool]
+) -> dict[str, str]:
+    """Stamps of what files beside a record say of it, by file, and by "" of what its reader knows.
+
+    Args:
+        item: The record.
+        before: Those that are stored.
+        has_changed: Whether a file is another than that of a stamp.
+    """
+    stamps = {"": item.label_stamp or "", **item.file_stamps}
+    for path in item.described_by:
+        name = "/".join(path.split("/")[-2:])
+        known = before.get(name, "")
+        stamps[name] = known if known and not has_changed(path, known) else file_stamp_or_empty(path)
+    return stamps
 
 
 def format_label_stamp(item: Item) -> str:
     """The stamp of what files beside a record say of it, as it is stored."""
-    return json.dumps(label_stamps(item)) if item.file_stamps else item.label_stamp or ""
+    stamps = _label_stamps(item, {}, has_file_changed)
+    return json.dumps(stamps) if len(stamps) > 1 else stamps[""]
 
 
 def _parse_label_stamp(text: str) -> dict[str, str]:
@@ -114,7 +128,8 @@ class StoredEpisodeReader:
                 return LABELS_UNKNOWN
             self._counts.add_warning(_NOT_COMPARED, item.location)
             return ""
-        before, now = _parse_label_stamp(stored), label_stamps(item)
+        before = _parse_label_stamp(stored)
+        now = _label_stamps(item, before, self._has_changed)
         if sorted(before.values()) == sorted(now.values()):
             return ""
         renamed = set(now.values())

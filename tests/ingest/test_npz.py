@@ -201,18 +201,19 @@ def test_a_file_whose_ends_are_wrong_fails_as_one_item(
         items["a.npz"].load()
 
 
-def test_ends_that_the_first_file_of_a_folder_lacks_fail_and_a_spec_cuts_there(tmp_path: Path) -> None:
+def test_ends_that_the_first_file_of_a_folder_lacks_fail_and_cut_in_another_folder(tmp_path: Path) -> None:
     arrays = {"state": np.zeros((9, 2)), "action": np.ones((9, 2))}
     np.savez(tmp_path / "a.npz", **arrays)
     np.savez(tmp_path / "b.npz", **arrays, episode_lengths=np.array([2.0, 7.0]))
     (source,) = open_sources([str(tmp_path)], SourceOptions(rate_hz=5))
     first, second = source.items
     assert first.load().episode.num_steps == 9
-    with pytest.raises(SourceError, match=r"b\.npz: 2 ends in episode_lengths; write `episode_ends: epis"):
+    with pytest.raises(SourceError, match=r"b\.npz: 2 ends in episode_lengths; move it to another folder"):
         second.load()
-    (spec := tmp_path / "spec.yaml").write_text("episode_ends: episode_lengths\nrate_hz: 5\n")
-    (source,) = open_sources([str(tmp_path)], SourceOptions(spec=str(spec)))
-    assert [item.load().episode.num_steps for item in source.items] == [9, 2, 7]
+    (tmp_path / "several").mkdir()
+    (tmp_path / "b.npz").rename(tmp_path / "several" / "b.npz")
+    (source,) = open_sources([str(tmp_path / "several")], SourceOptions(rate_hz=5))
+    assert [item.load().episode.num_steps for item in source.items] == [2, 7]
 
 
 @pytest.mark.parametrize("text", [b'{"fps": 25', b'{"instruction": "\xf3"}', b""])

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
 from ares.episode import Episode
+from ares.input import open_input
+from ares.media import fingerprint
 from ares.workspace import Workspace
+from ares_ingest.lerobot import metadata
 from tests.ares.review.conftest import CAPTIONER, make_annotation
 from tests.ingest.agibot.conftest import write_episode as write_agibot_episode, write_task
 from tests.ingest.image_folders.conftest import write_images
@@ -159,6 +164,37 @@ def test_what_is_said_later_or_otherwise_is_read_of_its_episode_alone(
         (changed,) = (now[key] for key in now if said_of(now[key]) != said_of(first[key]))
         assert text in json.dumps(said_of(changed)) or changed.success is (text == "pour")
     assert ws.stores.tables.episodes.ids() == ids
+
+
+@pytest.mark.parametrize(
+    "write", [say_beside_video, say_beside_arrays, say_beside_hdf5, say_beside_images, say_in_task_list]
+)
+def test_an_unchanged_night_reads_no_file_beside_a_record_and_verify_sees_its_content(
+    write: Callable[[Path], Say], ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, opened = tmp_path / "lab", list[str]()
+    write(folder)("pour")
+    _read_again(ws, folder)
+
+    def open_counted(path: str, **options: Any) -> BinaryIO:
+        opened.append(str(path))
+        return open_input(path, **options)
+
+    for module in ("ares.input.files", "ares.media.fingerprint"):
+        monkeypatch.setattr(f"{module}.open_input", open_counted)
+    metadata._read_task_texts.cache_clear()
+    fingerprint._cache.clear()
+    assert _read_again(ws, folder) == 0
+    texts = [path for path in folder.rglob("*.*") if b"pour" in path.read_bytes()]
+    # The tasks of LeRobot once by the check of its metadata, and once for all episodes.
+    assert sum(opened.count(str(path)) for path in texts) == (2 if write is say_in_task_list else 0)
+    for path in texts:
+        stat = path.stat()
+        path.write_bytes(path.read_bytes().replace(b"pour", b"stir"))
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    for cache in (metadata._read_task_texts.cache_clear, fingerprint._cache.clear):
+        cache()  # as in the process of another night
+    assert ingest_paths(ws.stores, [str(folder)], quiet=True, verify=True).counts.kept == 1
 
 
 def test_a_table_that_comes_later_changes_nothing_that_people_or_models_said(
