@@ -108,13 +108,8 @@ def read_possible_names(path: Path) -> list[str]:
         rows = list(islice(read_table(path, _ANY_COLUMNS), _PEEKED_ROWS)) if _may_name_episodes(path) else []
     except SourceError:
         return []
-    cells = (
-        cell
-        for _, row in rows
-        if isinstance(row, dict)
-        for name, cell in row.items()
-        if _LABEL_COLUMNS.rename_of(str(name)) == "episode"
-    )
+    pairs = (pair for _, row in rows if isinstance(row, dict) for pair in row.items())
+    cells = (cell for name, cell in pairs if _LABEL_COLUMNS.rename_of(str(name)) == "episode")
     return [cell for cell in cells if isinstance(cell, str) and not cell.isdecimal()]
 
 

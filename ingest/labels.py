@@ -114,7 +114,7 @@ def open_with_labels(
         try:
             paths, left = find_label_files(source)
         except AresError:  # who lists the files of the dataset tells the fault
-            sources[number] = _set_seen_labels(source, "some")
+            sources[number] = hide_labels(source, "some")
             continue
         if paths or spans or left:
             listed = GuardedItems(open_sources()[number]) if paths or spans else ()
@@ -124,12 +124,8 @@ def open_with_labels(
     return sources
 
 
-def hide_labels(source: Source) -> Source:
-    """The source, where not all files are seen that may say something of its episodes: none is read again for them."""
-    return _set_seen_labels(source, "none")
-
-
-def _set_seen_labels(source: Source, seen: Literal["some", "none"]) -> Source:
+def hide_labels(source: Source, seen: Literal["some", "none"] = "none") -> Source:
+    """The source, of whose episodes not all files are seen that may say something of them, see `Item.seen_labels`."""
     return replace(source, items=(replace(item, seen_labels=seen) for item in source.items))
 
 

@@ -153,11 +153,8 @@ def _read_ends(entry: ArrayEntry, members: Mapping[str, ArrayMember], path: str)
 def _require_one_episode(ends: EpisodeEnds, path: str) -> None:
     """Raises SourceError for a file of several episodes in a folder whose first file is one."""
     if ends.num_items > 1:
-        cut = f"{path}: {count_of(len(ends.ends), 'end')} in {ends.key}"
-        raise SourceError(
-            "file of several episodes in a folder whose first file is one",
-            f"{cut}; move it to another folder",
-        )
+        cut = f"{path}: {count_of(len(ends.ends), 'end')} in {ends.key}; move it to another folder"
+        raise SourceError("file of several episodes in a folder whose first file is one", cut)
 
 
 def _file_items(path: Path, folder: Path, entry: ArrayEntry) -> Iterator[Item]:

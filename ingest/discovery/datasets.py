@@ -298,27 +298,16 @@ class OpenedDataset:
     error: AresError | None = None
     warnings: tuple[str, ...] = ()
 
-    def warn_of_tables(self, texts: Mapping[str, Sequence[str]]) -> None:
-        """Warn of tables, by texts of their rows, that name its episodes. Raises what the ingester raises."""
-        keys = [item.key for source in self._open_again() for item in GuardedItems(source)]
-        names = EpisodeNames([key for key in keys if key])
-        self.warnings = tuple(
-            f"{posixpath.basename(path)} above its folder names its episodes and is not read: "
-            f"move it to {self.path}"
-            for path in texts
-            if any(map(names.find_text, texts[path]))
-        )
-        self.sources = [
-            replace(source, warnings=(*source.warnings, *self.warnings)) for source in self.sources
-        ]
-
-    def _open_again(self) -> list[Source]:
-        return _open_with_ingester(self.ingester, self.opened_at, self.options, self.listings)
+    def add_warnings(self, warnings: Iterable[str]) -> None:
+        """Add reasons to warn of it, now and where it is opened again."""
+        added = tuple(warnings)
+        self.warnings += added
+        self.sources = [replace(source, warnings=(*source.warnings, *added)) for source in self.sources]
 
     def reopen(self, options: SourceOptions) -> list[Source]:
         """Its sources with other options. Raises what the ingester raises."""
         self.options = options
-        sources = self._open_again()
+        sources = _open_with_ingester(self.ingester, self.opened_at, options, self.listings)
         if self.opened_at != self.path:
             sources = [hide_labels(replace(source, folder=self.path)) for source in sources]
         elif Path(self.path).is_file():
@@ -378,7 +367,14 @@ class TreeDatasetOpener:
             texts = {path: names for path in tables if (names := read_possible_names(Path(path)))}
             for opened in (opened for opened in below if opened.sources and texts):
                 with suppress(AresError):  # who lists its episodes tells the fault
-                    opened.warn_of_tables(texts)
+                    again = replace(opened).reopen(opened.options)
+                    names = EpisodeNames([item.key for source in again for item in GuardedItems(source)])
+                    opened.add_warnings(
+                        f"{posixpath.basename(path)} above its folder names its episodes and is not read: "
+                        f"move it to {opened.path}"
+                        for path in texts
+                        if any(map(names.find_text, texts[path]))
+                    )
 
     def _folder_ingesters(self) -> list[FolderIngester]:
         return [ingester for ingester in self.ingesters if isinstance(ingester, FolderIngester)]

@@ -78,9 +78,8 @@ def _make_item(
         format=format, folder=str(folder), dataset=dataset, key=key, rate_hz=rate_hz, time=time
     )
     load = functools.partial(load_episode, entry)
-    described_by = local_files(map(str, find_description_files(folder)))
-    location = str(folder)
-    return Item(episode_id=entry.episode_id, location=location, load=load, key=key, described_by=described_by)
+    files = local_files(map(str, find_description_files(folder)))
+    return Item(episode_id=entry.episode_id, location=str(folder), load=load, key=key, described_by=files)
 
 
 def _list_files(folders: list[Path]) -> Iterator[SourceFile]:

@@ -289,21 +289,17 @@ def read_optional_json(path: Path) -> Mapping[str, Any] | None:
 
 def read_task_texts(root: str) -> Mapping[int, str]:
     """Text of each task by its index; empty where the dataset lists no tasks that can be read."""
-    return _read_task_texts(root, _states_of_tasks(root))[0]
+    return read_task_list(root)[0]
 
 
-def are_tasks_whole(root: str) -> bool:
-    """Whether all can be read of the files that list the tasks, where there are some."""
-    return _read_task_texts(root, _states_of_tasks(root))[1]
-
-
-def _states_of_tasks(root: str) -> tuple[FileState, ...]:
+def read_task_list(root: str) -> tuple[Mapping[int, str], bool]:
+    """Text of each task by its index, and whether all can be read of the files that list them."""
     paths = local_files((f"{root}/{TASKS_PATH}", f"{root}/{TASK_LINES_PATH}"))
-    return tuple(map(file_state, paths))
+    return _read_task_list(root, tuple(map(file_state, paths)))
 
 
 @functools.lru_cache(maxsize=64)
-def _read_task_texts(root: str, states: tuple[FileState, ...]) -> tuple[Mapping[int, str], bool]:
+def _read_task_list(root: str, states: tuple[FileState, ...]) -> tuple[Mapping[int, str], bool]:
     """The texts, read again where a file of them has changed, and whether all of them can be read."""
     listed, is_whole, texts = dict[int, str](), True, dict[int, str]()
     try:
@@ -311,10 +307,9 @@ def _read_task_texts(root: str, states: tuple[FileState, ...]) -> tuple[Mapping[
     except SourceError:
         is_whole = False
     for _, row in read_json_lines(parse_path(root) / TASK_LINES_PATH):
-        if isinstance(row, SourceError):
-            is_whole = False
-            continue
-        index, text = parse_count(row.get("task_index")), row.get("task")
+        is_whole &= not isinstance(row, SourceError)
+        fields = {} if isinstance(row, SourceError) else row
+        index, text = parse_count(fields.get("task_index")), fields.get("task")
         if index is not None and isinstance(text, str):
             texts[index] = text
     return listed or texts, is_whole

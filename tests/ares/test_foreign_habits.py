@@ -321,7 +321,7 @@ ws.search(like=ep, by="frames", space="none") !! there are
 
 
 # It wants a server, a model, or one layout of all episodes.
-_NOT_TYPED = ("ares.app(ws)", "ws.annotate('embed'", "ws.torch_dataset(ws.episodes)")
+_NOT_TYPED = ("ares.app(ws)", "ws.annotate('embed'", "ws.torch_dataset(ws.episodes")
 LIBRARIES = ("pandas", "datasets", "FiftyOne", "LeRobot")
 
 

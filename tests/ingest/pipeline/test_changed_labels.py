@@ -182,7 +182,7 @@ def test_an_unchanged_night_reads_no_file_beside_a_record_and_verify_sees_its_co
 
     for module in ("ares.input.files", "ares.media.fingerprint"):
         monkeypatch.setattr(f"{module}.open_input", open_counted)
-    metadata._read_task_texts.cache_clear()
+    metadata._read_task_list.cache_clear()
     fingerprint._cache.clear()
     assert _read_again(ws, folder) == 0
     texts = [path for path in folder.rglob("*.*") if b"pour" in path.read_bytes()]
@@ -192,7 +192,7 @@ def test_an_unchanged_night_reads_no_file_beside_a_record_and_verify_sees_its_co
         stat = path.stat()
         path.write_bytes(path.read_bytes().replace(b"pour", b"stir"))
         os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    for cache in (metadata._read_task_texts.cache_clear, fingerprint._cache.clear):
+    for cache in (metadata._read_task_list.cache_clear, fingerprint._cache.clear):
         cache()  # as in the process of another night
     assert ingest_paths(ws.stores, [str(folder)], quiet=True, verify=True).counts.kept == 1
 
