@@ -92,9 +92,13 @@ class Item:
             pickled. Raises SourceError.
         key: Key of the episode in its dataset, by which files of labels name it; "" where only the record tells.
         videos: Path by name of its cameras, where the listing of files tells: one that came later is read then.
-        label_stamp: Hash of what files beside the record say of it, see `stamp_labels`: where it is another than that
-            of the stored episode, the record is read again. "" where they say nothing of it, None where one of them
-            cannot be read.
+        label_stamp: Hash of what its reader knows of it from files beside the record, see `stamp_labels`: where it is
+            another than that of the stored episode, the record is read again. "" where they say nothing of it, None
+            where one of them cannot be read.
+        file_stamps: Such hashes of what files of labels say of it, by the path of the file in the dataset.
+        described_by: Local files that describe it, of which one is read only where its size or time has changed.
+        seen_labels: Whether all files of labels were seen and read: "some" take nothing away, and with "none" nothing
+            is compared.
     """
 
     episode_id: str
@@ -103,6 +107,9 @@ class Item:
     key: str = ""
     videos: Mapping[str, str] = field(default_factory=dict)
     label_stamp: str | None = ""
+    file_stamps: Mapping[str, str] = field(default_factory=dict)
+    described_by: tuple[str, ...] = ()
+    seen_labels: Literal["all", "some", "none"] = "all"
 
     def with_change(self, change: Callable[[Record], Record]) -> Item:
         """The item; its record is also changed by a function once it is read."""

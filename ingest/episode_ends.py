@@ -148,13 +148,16 @@ def _read_list(key: str, array: Any, most: int, where: str, *, must_rise: bool) 
         raise array
     if array is None or not array.size:
         raise SourceError("episode_ends lists no episode", f"{where}: {key} is empty or no array of numbers")
-    if array.dtype.kind not in "iu" or not _has_value_per_step(array):
-        detail = f"{where}: {key} is {array.dtype} {array.shape}; needed is a list of whole numbers that rise"
-        raise SourceError("episode_ends is no list of whole numbers", detail)
-    if array.shape[0] > most:
+    is_list = array.dtype.kind in "iuf" and _has_value_per_step(array)
+    if is_list and array.shape[0] > most:
         counts = f"{count_of(array.shape[0], 'end')}, {count_of(most, 'step')}"
         raise SourceError("more episodes than steps", f"{where}: {counts}")
-    values = array[()].reshape(-1)
+    stored = array[()].reshape(-1) if is_list else np.array([np.nan])
+    with np.errstate(invalid="ignore"):
+        values = stored.astype(np.int64)
+    if not np.array_equal(values, stored):
+        detail = f"{where}: {key} is {array.dtype} {array.shape}; needed is a list of whole numbers that rise"
+        raise SourceError("episode_ends is no list of whole numbers", detail)
     is_lengths = key.rpartition("/")[2].lower() == _LENGTHS_NAME
     ends = tuple((np.cumsum(values, dtype=np.int64) if is_lengths else values).tolist())
     if must_rise and (list(ends) != sorted(set(ends)) or ends[0] <= 0):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import CUT_CAMERA, MISSING_CAMERAS, UNREAD, Camera, Json, MediaRef, Role
-from ares.errors import AresError, SourceError
+from ares.errors import SourceError
 from ares.input import TABLE_SUFFIXES, parse_json, read_input
 from ares.io import FileState, describe_os_error, file_state, is_url, walk_folders
 from ares.media import VideoInfo, fingerprint_blocks, probe_video
@@ -44,18 +44,9 @@ def read_json_object(path: Path, parse: Callable[[bytes], Any] | None = None) ->
     return document
 
 
-def stamp_files(paths: Iterable[str]) -> list[str]:
-    """Hash of the content of local files that describe a record, of those that are there; a fault in its place."""
-    local = (path for path in paths if not is_url(path) and os.path.isfile(path))  # noqa: PTH113
-    return [_hash_text_file(path, file_state(path)) for path in local]
-
-
-@functools.lru_cache(maxsize=256)
-def _hash_text_file(path: str, _: FileState) -> str:
-    try:
-        return hashlib.blake2b(read_input(path), digest_size=8).hexdigest()
-    except (OSError, AresError) as error:
-        return str(error)
+def local_files(paths: Iterable[str]) -> tuple[str, ...]:
+    """Those of some paths that are local files."""
+    return tuple(path for path in paths if not is_url(path) and os.path.isfile(path))  # noqa: PTH113
 
 
 def hash_media_files(paths: Iterable[str]) -> str:
@@ -157,19 +148,22 @@ _LABEL_SUFFIXES = (*TABLE_SUFFIXES, ".json", ".yaml", ".yml")
 MOST_LABEL_FILES = 12
 
 
-def find_label_files(source: Source) -> list[Path]:
+def find_label_files(source: Source) -> tuple[list[Path], list[Path]]:
     """Files of the folder of a dataset that may hold labels and that its reader does not read; none at a URL.
 
-    Raises AresError where its own files cannot be listed.
+    The second list has those of which a folder holds too many of one kind to be read. Raises AresError where the
+    dataset's files cannot be listed.
     """
     paths: list[Path] = []
+    left: list[Path] = []
     dataset_files: frozenset[str] | None = None
     for documents in _find_documents(source.folder):
         dataset_files = _list_dataset_files(source) if dataset_files is None else dataset_files
         others = [path for path in documents if str(path) not in dataset_files]
         counts = Counter(path.suffix.lower() for path in others)
-        paths += [path for path in others if counts[path.suffix.lower()] <= MOST_LABEL_FILES]
-    return sorted(paths)
+        for path in others:
+            (paths if counts[path.suffix.lower()] <= MOST_LABEL_FILES else left).append(path)
+    return sorted(paths), sorted(left)
 
 
 def _list_dataset_files(source: Source) -> frozenset[str]:

@@ -12,6 +12,7 @@ from ares.console import count_of
 from ares.episode import Json
 from ares.errors import SourceError
 from ares.input import (
+    NO_OBJECT,
     SPAN_COLUMNS,
     EpisodeNames,
     SpanFile,
@@ -102,12 +103,13 @@ def read_label_file(path: Path, names: EpisodeNames) -> LabelFile:
 
 
 def read_possible_names(path: Path) -> list[str]:
-    """Texts in the first rows of a table that may name episodes, as numbers do not; none where it cannot be read."""
+    """Texts of columns of episodes in the first rows of a table, no numbers; none where it cannot be read."""
     try:
         rows = list(islice(read_table(path, _ANY_COLUMNS), _PEEKED_ROWS)) if _may_name_episodes(path) else []
     except SourceError:
         return []
-    cells = (cell for _, row in rows if isinstance(row, dict) for cell in row.values())
+    pairs = (pair for _, row in rows if isinstance(row, dict) for pair in row.items())
+    cells = (cell for name, cell in pairs if _LABEL_COLUMNS.rename_of(str(name)) == "episode")
     return [cell for cell in cells if isinstance(cell, str) and not cell.isdecimal()]
 
 
@@ -126,7 +128,8 @@ def _may_name_episodes(path: Path) -> bool:
 def _read_table_file(path: Path, names: EpisodeNames) -> LabelFile:
     rows = [row for _, row in islice(read_table(path, _ANY_COLUMNS), _PEEKED_ROWS)]
     first = [row for row in rows if isinstance(row, dict)]
-    if rows and not first:
+    faults = {row.reason for row in rows if isinstance(row, SourceError)} - {NO_OBJECT}
+    if faults and not first:
         raise SourceError("no row of it has the form of a table", str(path))
     present = dict.fromkeys(name for row in first for name in row)
     if not SPAN_COLUMNS.fault(present):

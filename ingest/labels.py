@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from ares.console import count_are, count_of
 from ares.episode import Episode, Json, Record, SourceSegment
@@ -15,14 +18,13 @@ from ares.input import (
     EpisodeNames,
     NamedSpan,
     SpanFile,
-    is_table,
     locate_spans,
     match_spans_to_episodes,
     parse_spans,
     read_span_file,
 )
 from ares_ingest.base import Item, Source, SourceFile, stamp_labels
-from ares_ingest.files import find_label_files
+from ares_ingest.files import MOST_LABEL_FILES, find_label_files
 from ares_ingest.guarded_loading import GuardedItems
 from ares_ingest.label_files import INSTRUCTION, SPLIT, SUCCESS, LabelRow, read_label_file
 from ares_ingest.outcomes import LABELS
@@ -110,24 +112,21 @@ def open_with_labels(
     sources = open_sources() if sources is None else sources
     for number, source in enumerate(sources):
         try:
-            paths = find_label_files(source)
+            paths, left = find_label_files(source)
         except AresError:  # who lists the files of the dataset tells the fault
-            sources[number] = hide_labels(source)
+            sources[number] = hide_labels(source, "some")
             continue
-        if paths or spans:
-            listed = GuardedItems(open_sources()[number])
-            sources[number] = add_labels(source, [item.key for item in listed if item.key], paths, spans)
+        if paths or spans or left:
+            listed = GuardedItems(open_sources()[number]) if paths or spans else ()
+            labels = _LabelCollector(source, [item.key for item in listed if item.key])
+            labels.leave_files(left)
+            sources[number] = _add_labels(source, labels, paths, spans)
     return sources
 
 
-def hide_labels(source: Source) -> Source:
-    """The source, where not all files are seen that may say something of its episodes: none is read again for them."""
-    return replace(source, items=(_hide_stamp(item, item.label_stamp or "") for item in source.items))
-
-
-def _hide_stamp(item: Item, stored: str) -> Item:
-    """The item, which is not read again for what files say of it, and whose episode is stored with a stamp."""
-    return replace(item.with_change(partial(keep_label_stamp, stamp=stored)), label_stamp=None)
+def hide_labels(source: Source, seen: Literal["some", "none"] = "none") -> Source:
+    """The source, of whose episodes not all files are seen that may say something of them, see `Item.seen_labels`."""
+    return replace(source, items=(replace(item, seen_labels=seen) for item in source.items))
 
 
 def keep_label_stamp(record: Record, stamp: str) -> Record:
@@ -135,22 +134,12 @@ def keep_label_stamp(record: Record, stamp: str) -> Record:
     return replace(record, episode=replace(record.episode, label_stamp=stamp))
 
 
-def add_labels(source: Source, keys: Sequence[str], paths: Sequence[Path], spans: str = "") -> Source:
-    """The source with what files say of its episodes.
-
-    Args:
-        source: The source.
-        keys: Keys of its episodes.
-        paths: Files that may hold labels.
-        spans: Path of a file of spans that the spec names, or "".
-
-    Raises SourceError for a file of spans that the spec names and that cannot be read.
-    """
-    labels = _LabelCollector(source, keys)
+def _add_labels(source: Source, labels: _LabelCollector, paths: Sequence[Path], spans: str) -> Source:
+    """The source with what files, and a file of spans that the spec names, say of its episodes."""
     named = Path(spans) if spans else None
     if named is not None:
         labels.add_spans(named, read_span_file(named))
-    for path in paths if keys else ():
+    for path in paths if labels.has_keys else ():
         if named is None or path.resolve() != named.resolve():
             labels.add_file(path)
     if not labels.used and not labels.warnings:
@@ -173,27 +162,36 @@ class _LabelCollector:
 
     Attributes:
         by_key: What they say, by key of the episode.
+        stamps: Hashes of what each file says, by key of the episode and path of the file.
         warnings: What is wrong with them.
         used: Those that name episodes.
         described: What the rows of each table hold, in a line.
-        is_whole: Whether each that names episodes could be read.
+        is_whole: Whether each that may name episodes could be read.
+        has_keys: Whether there are episodes that can be named.
     """
 
     def __init__(self, source: Source, keys: Sequence[str]) -> None:
         self._folder = source.folder
-        self._names = EpisodeNames(keys)
+        self._names, self.has_keys = EpisodeNames(keys), bool(keys)
         self.by_key: dict[str, EpisodeLabels] = {}
+        self.stamps: dict[str, dict[str, str]] = {}
         self.warnings, self.used = list[str](), list[SourceFile]()
         self.is_whole, self.described = True, list[str]()
+
+    def leave_files(self, paths: Sequence[Path]) -> None:
+        """Warn of files that are too many to be read."""
+        for suffix, count in Counter(path.suffix.lower() for path in paths).items():
+            self.is_whole = False
+            kind = f"more than {MOST_LABEL_FILES} of the kind in a folder"
+            self.warnings.append(f"{count_are(count, f'{suffix} file')} not searched for labels: {kind}")
 
     def add_file(self, path: Path) -> None:
         """Add what a file beside the episodes says; nothing for one about anything else."""
         try:
             file = read_label_file(path, self._names)
         except AresError as error:
-            if is_table(path) or path.suffix.lower() == ".json":
-                self.warnings.append(f"{path.name} beside the episodes cannot be read: {error.reason}")
-                self.is_whole = False
+            self.warnings.append(f"{path.name} beside the episodes cannot be read: {error.reason}")
+            self.is_whole = False
             return
         self.warnings += file.warnings
         self.is_whole &= file.is_whole
@@ -214,7 +212,7 @@ class _LabelCollector:
             return
         self.warnings += file.tally.lines()
         added = {key: EpisodeLabels(spans=tuple(spans)) for key, spans in matched.items()}
-        self.by_key = _merge_labels(self.by_key, added, FileTally(name=path.name))
+        self._add_labels(path, added, FileTally(name=path.name))
 
     def _add_rows(self, path: Path, rows: Sequence[LabelRow]) -> None:
         self.used.append(SourceFile(path=str(path), use="metadata"))
@@ -226,8 +224,16 @@ class _LabelCollector:
         values = _labels_of_file(rows, self._names, tally)
         ends = ((bool(part.texts), part.success, part.others.get(SUCCESS)) for part in values.values())
         self.described.append(describe_table(tally.name, ends, "episode"))
-        self.by_key = _merge_labels(self.by_key, values, tally)
+        self._add_labels(path, values, tally)
         self.warnings += tally.lines()
+
+    def _add_labels(self, path: Path, added: Mapping[str, EpisodeLabels], tally: FileTally) -> None:
+        name = os.path.relpath(path, self._folder)
+        for key, labels in added.items():
+            values = (labels.success, labels.texts, labels.split, labels.spans, labels.others)
+            if stamp := stamp_labels(*values):
+                self.stamps.setdefault(key, {})[name] = stamp
+        self.by_key = _merge_labels(self.by_key, added, tally)
 
 
 def _files_with(
@@ -319,12 +325,10 @@ def _merge_labels(
 
 def _label_items(items: Iterable[Item], collected: _LabelCollector) -> Iterator[Item]:
     """The items with their labels; where a file could not be read, none is read again for what it lacks."""
+    seen: Literal["all", "some"] = "all" if collected.is_whole else "some"
     for item in items:
-        labels, stamp = collected.by_key.get(item.key), item.label_stamp
-        if labels is not None and stamp is not None:
-            added = stamp_labels(labels.success, labels.texts, labels.split, labels.spans, labels.others)
-            stamp = stamp_labels(stamp, added) if added else stamp
-        item = replace(item, label_stamp=stamp) if collected.is_whole else _hide_stamp(item, "unread")
+        labels, stamps = collected.by_key.get(item.key), collected.stamps.get(item.key, {})
+        item = replace(item, file_stamps=stamps, seen_labels=seen)
         yield item if labels is None else item.with_change(partial(label_record, labels=labels))
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from ares.console import count_of
 from ares.episode import Json
 from ares.errors import AresError, SourceError
 from ares.io import (
@@ -44,10 +45,9 @@ from ares_ingest.base import (
     SourceFile,
     SourceOptions,
     failing_item,
-    stamp_labels,
 )
 from ares_ingest.episode_ends import NO_ENDS, EpisodeEnds, count_array_rows, find_ends_keys, read_episode_ends
-from ares_ingest.files import stamp_files
+from ares_ingest.files import local_files
 from ares_ingest.source_words import InvalidRowError, VideoRow, parse_video_row
 from ares_ingest.step_files import StepEpisodes, group_step_files, read_step_arrays, require_rows_of_steps
 
@@ -68,7 +68,7 @@ def _open_entry_arrays(entry: ArrayEntry) -> Iterator[Mapping[str, ArrayMember]]
                 {key: member.array for key, member in of_episode.items()}, stated, entry.path
             )
             if axis is None and not entry.ends_key and find_ends_keys(members):
-                _read_ends(entry, members, entry.path)
+                _require_one_episode(_read_ends(entry, members, entry.path), entry.path)
         yield of_episode
 
 
@@ -150,6 +150,13 @@ def _read_ends(entry: ArrayEntry, members: Mapping[str, ArrayMember], path: str)
     return read_episode_ends(arrays, count_array_rows(arrays), path, key, entry.spec)
 
 
+def _require_one_episode(ends: EpisodeEnds, path: str) -> None:
+    """Raises SourceError for a file of several episodes in a folder whose first file is one."""
+    if ends.num_items > 1:
+        cut = f"{path}: {count_of(len(ends.ends), 'end')} in {ends.key}; move it to another folder"
+        raise SourceError("file of several episodes in a folder whose first file is one", cut)
+
+
 def _file_items(path: Path, folder: Path, entry: ArrayEntry) -> Iterator[Item]:
     """One item for each episode of a file."""
     key = path.relative_to(folder).as_posix() if path != folder else folder.name
@@ -163,8 +170,8 @@ def _file_items(path: Path, folder: Path, entry: ArrayEntry) -> Iterator[Item]:
             parts = range(_count_along_axis(entry, axis))
             entries = (replace(entry, key=f"{entry.key}/{number}", number=number) for number in parts)
             items = (make_array_item(part, _ARRAYS) for part in entries)
-        stamp = stamp_labels(stamp_files(filter(None, [find_json_file(str(path))])))
-        yield from (replace(item, label_stamp=stamp) for item in items)
+        described_by = local_files(filter(None, [find_json_file(str(path))]))
+        yield from (replace(item, described_by=described_by) for item in items)
     except SourceError as error:
         yield failing_item(entry.episode_id, str(path), SourceError(error.reason, error.detail))
 

@@ -96,6 +96,7 @@ if TYPE_CHECKING:
         read_valid_rows as read_valid_rows,
     )
     from ares.input.tables import (
+        NO_OBJECT as NO_OBJECT,
         check_parquet_read as check_parquet_read,
         connect_sqlite as connect_sqlite,
         open_parquet as open_parquet,

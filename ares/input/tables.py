@@ -31,6 +31,8 @@ _FOOTER_ITEMS = 4_000_000
 _VALUES_PER_ROW = 64
 
 _MAX_CELL_CHARS = 2**24
+# Such a line is whole, and may say something else than a table does.
+NO_OBJECT = "line is not a JSON object"
 
 
 def open_parquet(path: str, *, long_reads: bool = False, **options: Any) -> pq.ParquetFile:
@@ -136,11 +138,15 @@ def _read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | SourceE
 
 def _read_separated(path: Path) -> Iterator[tuple[int, dict[str, Any] | SourceError]]:
     csv.field_size_limit(_MAX_CELL_CHARS)
-    texts = (_decode_line(line, path) for line in _table_lines(path))
+    lines = _table_lines(path)
+    first = next(lines, b"")
+    if b"\0" in first:
+        raise SourceError(f"{path.name} is no text: it has zero bytes", f"{path}: save it as UTF-8")
     # Spreadsheets write a byte order mark.
-    header = next(texts, "").removeprefix("\ufeff")
+    header = first.decode("utf-8", "replace").removeprefix("\ufeff")
     delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=header.count)
     names = next(csv.reader([header], delimiter=delimiter), [])
+    texts = (line.decode("utf-8", "replace") for line in lines)
     reader = csv.reader(texts, delimiter=delimiter)
     try:
         for values in reader:
@@ -151,14 +157,10 @@ def _read_separated(path: Path) -> Iterator[tuple[int, dict[str, Any] | SourceEr
         yield reader.line_num + 1, SourceError("rest of the table cannot be read", f"{path}: {error}")
 
 
-def _decode_line(line: bytes, path: Path) -> str:
-    """The text of a line, in which a byte that is not UTF-8 is replaced. Raises SourceError for one with zeros."""
-    if b"\0" in line:
-        raise SourceError(f"{path.name} is no text: it has zero bytes", f"{path}: save it as UTF-8")
-    return line.decode("utf-8", "replace")
-
-
 def _build_row(names: list[str], values: list[str], location: str) -> dict[str, Any] | SourceError:
+    """The row; a SourceError for one with zero bytes, as a crash leaves them, or with more cells than columns."""
+    if any("\0" in value for value in values):
+        return SourceError("metadata line has zero bytes", location)
     if len(values) > len(names):
         return SourceError(
             "metadata line has a wrong form",
@@ -199,5 +201,5 @@ def parse_json_lines(
         else:
             yield (
                 number,
-                SourceError("metadata line is not a JSON object", f"{location}: {type(document).__name__}"),
+                SourceError(f"metadata {NO_OBJECT}", f"{location}: {type(document).__name__}"),
             )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ares.media.fingerprint import (
         SOURCE_REMEDIES as SOURCE_REMEDIES,
         compute_file_stamp as compute_file_stamp,
+        file_stamp_or_empty as file_stamp_or_empty,
         fingerprint_blocks as fingerprint_blocks,
         has_file_changed as has_file_changed,
         make_file_stamp_fields as make_file_stamp_fields,

@@ -129,10 +129,10 @@ def make_file_stamp_fields(source: str, cameras: Sequence[Camera]) -> dict[str, 
     (its path is then relative).
     """
     stamped = tuple(
-        replace(camera, media=replace(camera.media, stamp=_stamp_or_empty(camera.media.uri)))
+        replace(camera, media=replace(camera.media, stamp=file_stamp_or_empty(camera.media.uri)))
         for camera in cameras
     )
-    return {"cameras": stamped, "source_stamp": _stamp_or_empty(source)}
+    return {"cameras": stamped, "source_stamp": file_stamp_or_empty(source)}
 
 
 def verify_source(ref: MediaRef) -> None:
@@ -212,7 +212,8 @@ def _changed_error(path: str, difference: str) -> MediaError:
     return MediaError(CHANGED_REASON, f"{path}: {difference}; {SOURCE_REMEDIES[CHANGED_REASON]}")
 
 
-def _stamp_or_empty(uri: str) -> str:
+def file_stamp_or_empty(uri: str) -> str:
+    """The stamp of a file; "" for one in the workspace, and where there is none that can be read."""
     if not uri.startswith("/") and not is_url(uri):
         return ""
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ares.errors import AresError, MissingExtra, PluginError, RequestError, SourceError
 from ares.input import EpisodeNames, is_table
-from ares.io import FolderEntries, use_folder_listings
+from ares.io import FolderEntries, is_url, use_folder_listings
 from ares.registry import ingesters
 from ares_ingest.base import (
     FolderIngester,
@@ -297,6 +298,12 @@ class OpenedDataset:
     error: AresError | None = None
     warnings: tuple[str, ...] = ()
 
+    def add_warnings(self, warnings: Iterable[str]) -> None:
+        """Add reasons to warn of it, now and where it is opened again."""
+        added = tuple(warnings)
+        self.warnings += added
+        self.sources = [replace(source, warnings=(*source.warnings, *added)) for source in self.sources]
+
     def reopen(self, options: SourceOptions) -> list[Source]:
         """Its sources with other options. Raises what the ingester raises."""
         self.options = options
@@ -354,19 +361,20 @@ class TreeDatasetOpener:
         for opened in datasets:
             by_folder.setdefault(opened.path.rpartition("/")[0], []).append(opened)
         for folder, below in by_folder.items():
-            entries = self.tree.folders.get(folder)
+            entries = None if is_url(folder) else self.tree.folders.get(folder)
             others = self.used_files.rest_of(entries).files if entries else ()
             tables = [f"{folder}/{name}" for name in others if is_table(name)][:MOST_LABEL_FILES]
-            texts = {path: read_possible_names(Path(path)) for path in tables}
-            for opened in (opened for opened in below if opened.sources and any(texts.values())):
-                names = EpisodeNames([item.key for source in opened.sources for item in GuardedItems(source)])
-                opened.warnings = tuple(
-                    f"{posixpath.basename(path)} above its folder names its episodes and is not read: "
-                    f"move it to {opened.path}"
-                    for path in tables
-                    if any(map(names.find_text, texts[path]))
-                )
-                opened.reopen(opened.options)
+            texts = {path: names for path in tables if (names := read_possible_names(Path(path)))}
+            for opened in (opened for opened in below if opened.sources and texts):
+                with suppress(AresError):  # who lists its episodes tells the fault
+                    again = replace(opened).reopen(opened.options)
+                    names = EpisodeNames([item.key for source in again for item in GuardedItems(source)])
+                    opened.add_warnings(
+                        f"{posixpath.basename(path)} above its folder names its episodes and is not read: "
+                        f"move it to {opened.path}"
+                        for path in texts
+                        if any(map(names.find_text, texts[path]))
+                    )
 
     def _folder_ingesters(self) -> list[FolderIngester]:
         return [ingester for ingester in self.ingesters if isinstance(ingester, FolderIngester)]

@@ -23,10 +23,9 @@ from ares_ingest.base import (
     SourceFile,
     SourceOptions,
     failing_item,
-    stamp_labels,
 )
 from ares_ingest.episode_ends import NO_ENDS, EpisodeEnds, find_ends_keys
-from ares_ingest.files import stamp_files
+from ares_ingest.files import local_files
 from ares_ingest.hdf5.episode import FORMAT, HDF5Entry
 from ares_ingest.hdf5.episode_groups import (
     find_episode_ends,
@@ -257,10 +256,10 @@ def _file_items(file: HDF5File, entry: HDF5Entry) -> Iterator[Item]:
         return
     entry = replace(entry, file_ends=file.ends._replace(ends=()))  # not all of them with each episode
     companions = list_companions(file.layout, file.path, set()) if file.layout else ()
-    stamp = stamp_labels(stamp_files(str(path) for path, use in companions if use == "metadata"))
+    described_by = local_files(str(path) for path, use in companions if use == "metadata")
     for number, rows in enumerate(pairwise((0, *file.ends.ends))):
         part = replace(entry, key=f"{entry.key}/{number}", rows=rows)
-        yield replace(_make_item(part, str(number)), label_stamp=stamp)
+        yield replace(_make_item(part, str(number)), described_by=described_by)
     yield from file.ends.items_of_unread_rows(entry, entry.path)
     split = find_path_parts(file.layout, entry.path).get("split", "") if file.layout else ""
     for group, masks in groups.items() if not file.ends.ends else ():
@@ -273,7 +272,7 @@ def _file_items(file: HDF5File, entry: HDF5Entry) -> Iterator[Item]:
             masks=masks,
             layout=file.layout,
         )
-        yield replace(_make_item(episode, name), label_stamp=stamp)
+        yield replace(_make_item(episode, name), described_by=described_by)
 
 
 def _make_item(episode: HDF5Entry, name: str) -> Item:

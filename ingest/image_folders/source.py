@@ -17,9 +17,8 @@ from ares_ingest.base import (
     SourceFile,
     SourceOptions,
     find_claimed_folders,
-    stamp_labels,
 )
-from ares_ingest.files import stamp_files
+from ares_ingest.files import local_files
 from ares_ingest.folder_layouts import read_folder_layout
 from ares_ingest.image_folders.descriptions import (
     PICKLE_REASON,
@@ -79,8 +78,8 @@ def _make_item(
         format=format, folder=str(folder), dataset=dataset, key=key, rate_hz=rate_hz, time=time
     )
     load = functools.partial(load_episode, entry)
-    stamp = stamp_labels(stamp_files(map(str, find_description_files(folder))))
-    return Item(episode_id=entry.episode_id, location=str(folder), load=load, key=key, label_stamp=stamp)
+    files = local_files(map(str, find_description_files(folder)))
+    return Item(episode_id=entry.episode_id, location=str(folder), load=load, key=key, described_by=files)
 
 
 def _list_files(folders: list[Path]) -> Iterator[SourceFile]:

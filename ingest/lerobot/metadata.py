@@ -44,8 +44,8 @@ from ares.input import (
     parse_json_lines,
     read_lines,
 )
-from ares.io import parse_path
-from ares_ingest.files import read_json_object, stamp_files
+from ares.io import FileState, file_state, parse_path
+from ares_ingest.files import local_files, read_json_object
 
 PathRole = Literal["episode", "file", "chunk", "camera"]
 
@@ -289,37 +289,30 @@ def read_optional_json(path: Path) -> Mapping[str, Any] | None:
 
 def read_task_texts(root: str) -> Mapping[int, str]:
     """Text of each task by its index; empty where the dataset lists no tasks that can be read."""
-    paths = (f"{root}/{TASKS_PATH}", f"{root}/{TASK_LINES_PATH}")
-    return _read_task_texts(root, tuple(stamp_files(paths)))
+    return read_task_list(root)[0]
+
+
+def read_task_list(root: str) -> tuple[Mapping[int, str], bool]:
+    """Text of each task by its index, and whether all can be read of the files that list them."""
+    paths = local_files((f"{root}/{TASKS_PATH}", f"{root}/{TASK_LINES_PATH}"))
+    return _read_task_list(root, tuple(map(file_state, paths)))
 
 
 @functools.lru_cache(maxsize=64)
-def _read_task_texts(root: str, stamps: tuple[str, ...]) -> Mapping[int, str]:
-    """The texts, read again where a file of them has another content."""
+def _read_task_list(root: str, states: tuple[FileState, ...]) -> tuple[Mapping[int, str], bool]:
+    """The texts, read again where a file of them has changed, and whether all of them can be read."""
+    listed, is_whole, texts = dict[int, str](), True, dict[int, str]()
     try:
-        return read_tasks_parquet(parse_path(root) / TASKS_PATH) or _task_lines(root)
+        listed = {**read_tasks_parquet(parse_path(root) / TASKS_PATH)}
     except SourceError:
-        return _task_lines(root)
-
-
-def are_tasks_whole(root: str) -> bool:
-    """Whether all can be read of the files that list the tasks, where there are some."""
-    try:
-        read_tasks_parquet(parse_path(root) / TASKS_PATH)
-    except SourceError:
-        return False
-    lines = read_json_lines(parse_path(root) / TASK_LINES_PATH)
-    return not any(isinstance(row, SourceError) for _, row in lines)
-
-
-def _task_lines(root: str) -> Mapping[int, str]:
-    texts: dict[int, str] = {}
+        is_whole = False
     for _, row in read_json_lines(parse_path(root) / TASK_LINES_PATH):
-        if not isinstance(row, SourceError):
-            index, text = parse_count(row.get("task_index")), row.get("task")
-            if index is not None and isinstance(text, str):
-                texts[index] = text
-    return texts
+        is_whole &= not isinstance(row, SourceError)
+        fields = {} if isinstance(row, SourceError) else row
+        index, text = parse_count(fields.get("task_index")), fields.get("task")
+        if index is not None and isinstance(text, str):
+            texts[index] = text
+    return listed or texts, is_whole
 
 
 # Columns of SEGMENTS_PATH that say whose text it is, and of what.

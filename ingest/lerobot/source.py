@@ -62,12 +62,11 @@ from ares_ingest.lerobot.file_contents import (
 )
 from ares_ingest.lerobot.metadata import (
     LeRobotInfo,
-    are_tasks_whole,
     parse_count,
     read_info,
     read_optional_json,
     read_subtask_texts,
-    read_task_texts,
+    read_task_list,
 )
 from ares_ingest.signals import resolve_rate
 
@@ -229,11 +228,11 @@ def _episode_items(
 ) -> Iterator[Item]:
     """Yield one item for each listed episode; a broken line, or no row, makes an item whose load raises."""
     empty = episodes_without_rows(dataset.info, dataset.evidence, listed)
-    tasks = read_task_texts(dataset.info.root)
+    tasks, is_whole = read_task_list(dataset.info.root)
     others = bool(dataset.feature_map.annotation_columns or dataset.feature_map.subtask_columns)
     sure_tasks = frozenset[str]() if others else frozenset(tasks.values())
     tasks_stamp = stamp_labels(tasks, _read_subtasks(dataset.info, faults := list[str]()))
-    is_whole = not faults and are_tasks_whole(dataset.info.root)
+    is_whole &= not faults
     for number, (location, row) in enumerate(read_episode_list(dataset.info), start=1):
         if not isinstance(row, SourceError) and parse_count(row.get("episode_index")) is None:
             row = SourceError("metadata has no episode_index", f"{location}: {row.get('episode_index')!r}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.io import is_url
 from ares.jobs import ACCEPTED_FAILURES, COMPLETE, FAILURES, INCOMPLETE_WORK
-from ares.media import has_file_changed
+from ares.media import file_stamp_or_empty, has_file_changed
 from ares.store import ids_filter
 from ares_ingest.base import Item
 from ares_ingest.pipeline.read import KnownRecord
@@ -26,9 +27,38 @@ STILL_INCOMPLETE, FILES_CHANGED, CAMERA_CAME, LABELS_CHANGED, LABELS_GONE, LABEL
     "read again, since an earlier version did not keep what files beside it said",
 )
 _NOT_COMPARED = "stored by an earlier version: only --verify compares what files beside it say"
+_LABELS_STAY = "what a file beside it said stays: not all of them can be read"
 READ_AGAIN = (STILL_INCOMPLETE, FILES_CHANGED, CAMERA_CAME, LABELS_CHANGED, LABELS_GONE, LABELS_UNKNOWN)
 _COLUMNS = ("episode_id", "source", "cameras", "content_hash")
 _LATER_COLUMNS = ("source_stamp", "camera_stamps", "label_stamp", COMPLETE)
+
+
+def _label_stamps(
+    item: Item, before: Mapping[str, str], has_changed: Callable[[str, str], bool]
+) -> dict[str, str]:
+    """Stamps of what files beside a record say of it, by file, and by "" of what its reader knows.
+
+    Args:
+        item: The record.
+        before: Those that are stored.
+        has_changed: Whether a file is another than that of a stamp.
+    """
+    stamps = {"": item.label_stamp or "", **item.file_stamps}
+    for path in item.described_by:
+        name = "/".join(path.split("/")[-2:])
+        known = before.get(name, "")
+        stamps[name] = known if known and not has_changed(path, known) else file_stamp_or_empty(path)
+    return stamps
+
+
+def format_label_stamp(item: Item) -> str:
+    """The stamp of what files beside a record say of it, as it is stored."""
+    stamps = _label_stamps(item, {}, has_file_changed)
+    return json.dumps(stamps) if len(stamps) > 1 else stamps[""]
+
+
+def _parse_label_stamp(text: str) -> dict[str, str]:
+    return dict(json.loads(text)) if text.startswith("{") else {"": text}
 
 
 class ReasonToRead(NamedTuple):
@@ -82,17 +112,34 @@ class StoredEpisodeReader:
         cameras = row["cameras"] or []
         if item.videos.keys() - {camera["name"] for camera in cameras}:
             return CAMERA_CAME
-        stamp = row.get("label_stamp")
-        if item.label_stamp is not None and stamp is None:  # of an earlier version
-            if self._by_content:
-                return LABELS_UNKNOWN
-            self._counts.add_warning(_NOT_COMPARED, item.location)
-        elif item.label_stamp not in (None, stamp):
-            return LABELS_CHANGED if item.label_stamp else LABELS_GONE
+        if reason := self._compare_labels(item, row.get("label_stamp")):
+            return reason
         files = {(row["source"], row.get("source_stamp") or "")}
         uris = (camera["uri"] for camera in cameras)
         files.update(zip(uris, row.get("camera_stamps") or (), strict=False))
         return FILES_CHANGED if any(self._has_changed(*file) for file in files) else ""
+
+    def _compare_labels(self, item: Item, stored: str | None) -> str:
+        """Why an episode is read again by what files beside it say, or ""."""
+        if item.label_stamp is None or item.seen_labels == "none":
+            return ""
+        if stored is None:  # of an earlier version
+            if self._by_content:
+                return LABELS_UNKNOWN
+            self._counts.add_warning(_NOT_COMPARED, item.location)
+            return ""
+        before = _parse_label_stamp(stored)
+        now = _label_stamps(item, before, self._has_changed)
+        if sorted(before.values()) == sorted(now.values()):
+            return ""
+        renamed = set(now.values())
+        is_less = any(name not in now and stamp not in renamed for name, stamp in before.items())
+        if not is_less and any(now.values()):
+            return LABELS_CHANGED
+        if item.seen_labels == "all":
+            return LABELS_GONE
+        self._counts.add_warning(_LABELS_STAY, item.location)
+        return ""
 
     def _has_changed(self, uri: str, stamp: str) -> bool:
         # An object of a bucket is written as a whole, and asking for its size is a request.

@@ -37,7 +37,7 @@ from ares_ingest.pipeline.read import (
     add_media_copying,
     wait_for_files,
 )
-from ares_ingest.pipeline.revisit import StoredEpisodeReader
+from ares_ingest.pipeline.revisit import StoredEpisodeReader, format_label_stamp
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -163,8 +163,8 @@ class SourceItemPlanner:
         item = guard_item_loading(item, self._format, self._dataset_folder)
         if action in (ItemAction.READ, ItemAction.CORRECT):
             item = add_media_copying(item, self._request.media, self._folder)
-            if item.label_stamp:
-                item = item.with_change(partial(keep_label_stamp, stamp=item.label_stamp))
+            if stamp := format_label_stamp(item):
+                item = item.with_change(partial(keep_label_stamp, stamp=stamp))
             return ItemOutcome(wait_for_files(item, self._request.settle_seconds), action, known=known)
         if action is ItemAction.REJECT_DUPLICATE:
             return reject_duplicate_item(item)

@@ -34,8 +34,8 @@ from ares_ingest.files import (
     describe_camera,
     hash_media_file,
     hash_media_files,
+    local_files,
     probe_once,
-    stamp_files,
 )
 from ares_ingest.source_words import (
     InvalidRowError,
@@ -314,7 +314,6 @@ def _build_item(
         row.robot,
         row.metadata,
         *(row.split, row.fps, row.start, row.stop, row.frames, row.episode and row.videos),
-        stamp_files(filter(None, [clip.sidecar])),
     )
     return Item(
         episode_id=entry.episode_id,
@@ -323,6 +322,7 @@ def _build_item(
         key=clip.key,
         videos=clip.videos,
         label_stamp=stamp_labels(*values),
+        described_by=local_files(filter(None, [clip.sidecar])),
     )
 
 

@@ -328,7 +328,7 @@ ws.search(like=ep, by="frames", space="none") !! there are
 
 
 # It wants a server, a model, or one layout of all episodes.
-_NOT_TYPED = ("ares.app(ws)", "ws.annotate('embed'", "ws.torch_dataset(ws.episodes)")
+_NOT_TYPED = ("ares.app(ws)", "ws.annotate('embed'", "ws.torch_dataset(ws.episodes")
 LIBRARIES = ("pandas", "datasets", "FiftyOne", "LeRobot")
 
 
@@ -398,6 +398,8 @@ def _type_what_is_advised(message: str, typed: dict[str, Any]) -> None:
                 typed["ws"].undo()
             if form.startswith("ws.sets.delete"):
                 typed["ws"].sets.create("name", typed["view"])
+            if form.startswith("ws.sets.rename"):
+                typed["ws"].sets.rename("other", "short")
 
 
 @pytest.mark.parametrize("library", HABITS)

@@ -266,7 +266,8 @@ def test_a_table_of_labels_is_found_beside_many_files_of_another_kind(
             pa.table({"episode": ["ep_000", "ep_001"], "success": [1.0, math.nan]}), tmp_path / "d" / name
         )
     source, records = load_by_key(tmp_path / "d")
-    assert not source.warnings
+    left = "files are not searched for labels: more than 12 of the kind in a folder"
+    assert source.warnings == (() if name.endswith(ending) else (f"20 .{ending} {left}",))
     assert records["ep_000.npz"].episode.success is True
 
 
@@ -319,6 +320,14 @@ def test_rows_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     ]
 
 
+def test_zero_bytes_cost_their_row_and_not_those_after_it(tmp_path: Path) -> None:
+    write_episodes(tmp_path / "d", 3)
+    (tmp_path / "d" / "labels.csv").write_bytes(b"episode,task\nep_000,a\nep_001,b\0\0\0\nep_002,c\n")
+    source, records = load_by_key(tmp_path / "d")
+    assert [records[key].episode.instruction for key in sorted(records)] == ["a", "", "c"]
+    assert source.warnings == ("labels.csv: 1 row that are of a wrong form",)
+
+
 TURNS = ("90", "180", "270", "vertical flip", "horizontal flip")
 
 
@@ -357,6 +366,7 @@ def test_a_dry_run_says_what_a_table_holds_and_one_above_the_folder_is_told(tmp_
     ends = ("Y", "n", "partial", "")
     rows = [{"episode": f"ep_{n:03d}", "task": "lift", "succeeded": end} for n, end in enumerate(ends)]
     write_labels(tmp_path / "labels.csv", rows)
+    (tmp_path / "prices.csv").write_text("part,cost\nep_000,3\n")
     write_demos(tmp_path / "e", 2)
     source, other = sorted(open_sources([str(tmp_path)]), key=lambda source: source.dataset)
     (line,) = source.warnings

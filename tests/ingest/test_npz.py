@@ -183,7 +183,7 @@ def test_one_file_of_several_episodes_is_cut_at_its_ends(tmp_path: Path) -> None
     ("ends", "says"),
     [
         ([6, 2, 9], r"does not rise: .*a\.npz: episode_ends is \[6, 2, 9\]; needed is"),
-        ([2.0, 9.0], r"no list of whole numbers: .*a\.npz: episode_ends is float64 \(2,\); needed is"),
+        ([2.5, 9.0], r"no list of whole numbers: .*a\.npz: episode_ends is float64 \(2,\); needed is"),
         ([], r"lists no episode"),
     ],
 )
@@ -199,6 +199,21 @@ def test_a_file_whose_ends_are_wrong_fails_as_one_item(
     assert source.total == len(items) == 2 and items[other.name].load().episode.num_steps == 9
     with pytest.raises(SourceError, match=says):
         items["a.npz"].load()
+
+
+def test_ends_that_the_first_file_of_a_folder_lacks_fail_and_cut_in_another_folder(tmp_path: Path) -> None:
+    arrays = {"state": np.zeros((9, 2)), "action": np.ones((9, 2))}
+    np.savez(tmp_path / "a.npz", **arrays)
+    np.savez(tmp_path / "b.npz", **arrays, episode_lengths=np.array([2.0, 7.0]))
+    (source,) = open_sources([str(tmp_path)], SourceOptions(rate_hz=5))
+    first, second = source.items
+    assert first.load().episode.num_steps == 9
+    with pytest.raises(SourceError, match=r"b\.npz: 2 ends in episode_lengths; move it to another folder"):
+        second.load()
+    (tmp_path / "several").mkdir()
+    (tmp_path / "b.npz").rename(tmp_path / "several" / "b.npz")
+    (source,) = open_sources([str(tmp_path / "several")], SourceOptions(rate_hz=5))
+    assert [item.load().episode.num_steps for item in source.items] == [2, 7]
 
 
 @pytest.mark.parametrize("text", [b'{"fps": 25', b'{"instruction": "\xf3"}', b""])

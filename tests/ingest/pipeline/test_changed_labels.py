@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
 from ares.episode import Episode
+from ares.input import open_input
+from ares.media import fingerprint
 from ares.workspace import Workspace
+from ares_ingest.lerobot import metadata
 from tests.ares.review.conftest import CAPTIONER, make_annotation
 from tests.ingest.agibot.conftest import write_episode as write_agibot_episode, write_task
 from tests.ingest.image_folders.conftest import write_images
@@ -161,6 +166,37 @@ def test_what_is_said_later_or_otherwise_is_read_of_its_episode_alone(
     assert ws.stores.tables.episodes.ids() == ids
 
 
+@pytest.mark.parametrize(
+    "write", [say_beside_video, say_beside_arrays, say_beside_hdf5, say_beside_images, say_in_task_list]
+)
+def test_an_unchanged_night_reads_no_file_beside_a_record_and_verify_sees_its_content(
+    write: Callable[[Path], Say], ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, opened = tmp_path / "lab", list[str]()
+    write(folder)("pour")
+    _read_again(ws, folder)
+
+    def open_counted(path: str, **options: Any) -> BinaryIO:
+        opened.append(str(path))
+        return open_input(path, **options)
+
+    for module in ("ares.input.files", "ares.media.fingerprint"):
+        monkeypatch.setattr(f"{module}.open_input", open_counted)
+    metadata._read_task_list.cache_clear()
+    fingerprint._cache.clear()
+    assert _read_again(ws, folder) == 0
+    texts = [path for path in folder.rglob("*.*") if b"pour" in path.read_bytes()]
+    # The tasks of LeRobot once by the check of its metadata, and once for all episodes.
+    assert sum(opened.count(str(path)) for path in texts) == (2 if write is say_in_task_list else 0)
+    for path in texts:
+        stat = path.stat()
+        path.write_bytes(path.read_bytes().replace(b"pour", b"stir"))
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    for cache in (metadata._read_task_list.cache_clear, fingerprint._cache.clear):
+        cache()  # as in the process of another night
+    assert ingest_paths(ws.stores, [str(folder)], quiet=True, verify=True).counts.kept == 1
+
+
 def test_a_table_that_comes_later_changes_nothing_that_people_or_models_said(
     ws: Workspace, tmp_path: Path
 ) -> None:
@@ -246,6 +282,7 @@ def test_labels_that_are_gone_are_gone_from_their_episodes(
         ("labels.jsonl", b'{"episode": "ep_0'),
         ("labels.parquet", b"PAR1\x00"),
         ("labels.json", b'[{"episode": "ep_0'),
+        ("labels.yaml", b'[{"episode": "ep_0'),
     ],
 )
 def test_labels_that_cannot_be_read_tonight_take_nothing_away(
@@ -254,7 +291,7 @@ def test_labels_that_cannot_be_read_tonight_take_nothing_away(
     folder = tmp_path / "lab"
     write_episodes(folder, 2)
     rows = [{"episode": "ep_000", "task": "lift"}, {"episode": "ep_001", "task": "pour"}]
-    table = folder / (name if name != "labels.json" else "labels.csv")
+    table = folder / (name if name not in ("labels.json", "labels.yaml") else "labels.csv")
     write_labels(table, rows)
     whole = table.read_bytes()
     _read_again(ws, folder)
@@ -286,6 +323,47 @@ def test_labels_that_were_damaged_at_first_are_read_when_they_are_whole(
     write_episodes(folder, 2)
     (folder / "labels.jsonl").write_text('{"episode": "ep_000", "task": "lift"}\n{"episode"')
     _read_again(ws, folder)
-    (folder / "labels.jsonl").write_text("")
-    assert [_read_again(ws, folder) for _ in range(2)] == [2, 0]
-    assert {episode.instruction for episode in ws.episodes} == {""}
+    (folder / "labels.jsonl").write_text('{"episode": "ep_001", "task": "pour"}\n')
+    nights = [ingest_paths(ws.stores, [str(folder)], quiet=True).to_report() for _ in range(2)]
+    assert [(night.kept, night.gone) for night in nights] == [(2, 1), (0, 0)]
+    assert [episode.instruction for episode in ws.episodes] == ["", "pour"]
+
+
+def _write_tables(folder: Path) -> None:
+    for number in range(13):
+        (folder / f"log_{number}.csv").write_text("a,b\n1,2\n")
+
+
+@pytest.mark.parametrize(
+    ("damage", "warning"),
+    [
+        (_write_tables, "14 .csv files are not searched for labels: more than 12 of the kind in a folder"),
+        (lambda folder: (folder / "notes.json").write_bytes(b'{"a'), "notes.json beside"),
+        (lambda folder: (folder / "conf.yaml").write_bytes(b"a: [1, {"), "conf.yaml beside"),
+        (lambda folder: (folder / "sites.csv").write_bytes(b"gr\xf6sse,b\n1,2\n"), "sites.csv beside"),
+        (lambda folder: (folder / "more.csv").write_text("episode,task\nep_002,a,b,c\n"), "more.csv"),
+        (lambda folder: (folder / "log.jsonl").write_text("[1]\n[2]\n"), ""),
+    ],
+)
+def test_a_file_that_is_not_read_stops_no_change_and_takes_nothing_away(
+    damage: Callable[[Path], object], warning: str, ws: Workspace, tmp_path: Path
+) -> None:
+    folder, says = tmp_path / "lab", '{"instruction": "%s"}'
+    write_episodes(folder, 3)
+    (folder / "ep_002.json").write_text(says % "open")
+    rows = [{"episode": f"ep_00{number}", "task": text} for number, text in enumerate(("lift", "pour"))]
+    write_labels(folder / "labels.csv", rows)
+    write_labels(folder / "labels.jsonl", [{"episode": "ep_002", "author": "Ada"}])
+    _read_again(ws, folder)
+    damage(folder)
+    assert _read_again(ws, folder) == 0
+    (folder / "labels.jsonl").write_text('{"episode": "ep_002", "author": "Bob"}')
+    write_labels(folder / "labels.csv", rows[:1])
+    (folder / "ep_002.json").write_text(says % "shut")
+    report = ingest_paths(ws.stores, [str(folder)], quiet=True)
+    warned = [part.reason for part in report.counts.fields()["warnings"]]
+    assert not warning or any(reason.startswith(warning) for reason in warned), warned
+    assert (report.counts.kept, report.to_report().gone) == ((1, 0) if warning else (2, 1))
+    assert [episode.instruction for episode in ws.episodes] == ["lift", "pour" if warning else "", "shut"]
+    assert "Bob" in json.dumps([dict(episode.metadata) for episode in ws.episodes])
+    assert _read_again(ws, folder) == 0
