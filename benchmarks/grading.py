@@ -2,7 +2,8 @@
 
 Generate the episodes with the recipe of the reference models, a folder per part, with the seeds of
 `simulated_parts.yaml`: first the successes, then with MATCH failures that are as long as the success of their task.
-Captions are true where they state the task and its outcome exactly. Intervals are by task (Korn and Graubard, 95 %).
+Captions are true where they state the task and its outcome exactly; the simulator's
+outcome is recorded. Intervals are by task (Korn and Graubard, 95 %).
 
 .venv/bin/python -m benchmarks.grading EPISODES MODELS WORKSPACE --part threshold
 .venv/bin/python -m benchmarks.grading EPISODES MODELS WORKSPACE --part test
@@ -17,23 +18,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.metrics import roc_auc_score
 
+from ares.episode import Camera, Episode, MediaRef, Record, Role, Signal, Trajectory, make_episode_id
 from ares.rubric import normalize_caption
 from ares.settings import Settings
 from ares.statistics import wilson_interval
 from ares.workspace import Workspace, open_workspace
 from ares_annotators.base import Frames, Options, Work, make_episode_subject
 from ares_annotators.grade import ClipJudge, GradeAnnotator
-from ares_annotators.success import current_success_producer, read_stored_outcomes
 from ares_app.demo import GRADE_OPTIONS
 from benchmarks.clustered_counts import effective_items
-from benchmarks.success import make_record
 
 _PARTS = Path(__file__).with_name("simulated_parts.yaml")
 # Between these, length does not tell the outcome; below the other, too few attempts fail.
 LENGTH_AREA = (0.45, 0.55)
 LEAST_FAILURES = 0.5
+_AXES = ("x", "y", "z", "gripper")
+_VIEWS: tuple[Role, ...] = ("front", "wrist")
 _MARGINS = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06)
 _COLUMNS = ["episode_id", "key", "instruction", "caption", "grade", "grade_content"]
 
@@ -49,7 +52,6 @@ class JudgedCaption:
         grade: Its grade.
         content: The verdict on CONTENT.
         lead: Cosine by which it leads the next phrase; None for no candidate phrase.
-        outcome_agrees: Whether the stored success says the outcome that it states, whatever action it names.
     """
 
     task: str
@@ -58,7 +60,6 @@ class JudgedCaption:
     grade: str
     content: str
     lead: float | None
-    outcome_agrees: bool
 
 
 def main() -> None:
@@ -78,7 +79,7 @@ def main() -> None:
     settings = Settings(embed_model=clip, caption_model=captioner, judge_model=f"clip:{clip}")
     with open_workspace(str(args.workspace), settings) as workspace:
         workspace.stores.tables.episodes.add([make_record(args.episodes, row) for row in rows])
-        for name in ("caption", "success", "grade"):
+        for name in ("caption", "grade"):
             workspace.annotate(name, options={"grade": GRADE_OPTIONS} if name == "grade" else {})
         options = Options(settings=settings, values=GRADE_OPTIONS)
         judge = GradeAnnotator(options, workspace.stores).grader.judge
@@ -90,17 +91,60 @@ def main() -> None:
     print_shares(captions)
 
 
+def make_record(folder: Path, row: dict[str, Any]) -> Record:
+    """An episode of the recipe: state and actions from its arrays, frames where they lie."""
+    arrays = np.load(folder / f"{row['id']}.npz")
+    count = row["length"]
+    episode_id = make_episode_id(format="npz", dataset="simulated", version="", split="", key=row["id"])
+    episode = Episode(
+        episode_id=episode_id,
+        format="npz",
+        dataset="simulated",
+        version="",
+        split="",
+        key=row["id"],
+        source=str(folder / f"{row['id']}.npz"),
+        content_hash=episode_id,
+        instruction=row["instruction"],
+        instructions=(row["instruction"],),
+        success=bool(row["success"]),
+        success_source="simulator",
+        robot="sawyer",
+        num_steps=count,
+        rate_hz=float(row["fps"]),
+        rate_source="source",
+        cameras=tuple(_camera(folder, row, view) for view in _VIEWS),
+        state_names=_AXES,
+        action_names=_AXES,
+    )
+    trajectory = Trajectory(
+        timestamps=np.arange(count) / row["fps"],
+        state=Signal(arrays["state"], _AXES),
+        action=Signal(arrays["action"], _AXES),
+    )
+    return Record(episode=episode, trajectory=trajectory)
+
+
+def _camera(folder: Path, row: dict[str, Any], view: Role) -> Camera:
+    media = MediaRef(
+        kind="mp4",
+        uri=str(folder / f"{row['id']}_{view}.mp4"),
+        start_seconds=0.0,
+        stop_seconds=row["length"] / row["fps"],
+        num_frames=row["length"],
+        rate_hz=float(row["fps"]),
+    )
+    return Camera(name=view, role=view, width=192, height=192, codec="h264", media=media)
+
+
 def judge_captions(workspace: Workspace, judge: ClipJudge, succeeded: dict[str, bool]) -> list[JudgedCaption]:
     """Every caption of a workspace with its grade; `succeeded` is the simulator's word by key of the episode."""
     stores = workspace.stores
     rows = stores.tables.episodes.read_columns(_COLUMNS).to_pylist()
-    producer = current_success_producer(stores)
-    outcomes = read_stored_outcomes(stores, producer, [row["episode_id"] for row in rows]) if producer else {}
     captions = []
     for row in rows:
         slots = normalize_caption(row["caption"])
         names_task = slots.phrase == normalize_caption(row["instruction"]).phrase
-        outcome = outcomes.get(row["episode_id"])
         truth = "success" if succeeded[row["key"]] else "failure"
         captions.append(
             JudgedCaption(
@@ -110,7 +154,6 @@ def judge_captions(workspace: Workspace, judge: ClipJudge, succeeded: dict[str, 
                 grade=row["grade"],
                 content=row["grade_content"],
                 lead=_measure_lead(workspace, judge, row["episode_id"], slots.phrase),
-                outcome_agrees=outcome is not None and outcome.verdict == slots.outcome,
             )
         )
     return captions
@@ -139,18 +182,16 @@ def print_margins(captions: Sequence[JudgedCaption]) -> None:
 
 
 def print_shares(captions: Sequence[JudgedCaption]) -> None:
-    """Precision and coverage of the grades, and what CONTENT is worth without the stored success."""
+    """Precision and coverage of the grades, and what CONTENT is worth without the recorded success."""
     accepted = [caption for caption in captions if caption.grade == "acceptable"]
     refused = [caption for caption in captions if caption.grade == "not_acceptable"]
     met = [caption for caption in captions if caption.content == "MET"]
-    both = [caption for caption in met if caption.outcome_agrees]
     for name, hits, items in (
         ("captions that are true", [c.is_true for c in captions], captions),
         ("accepted that are true (precision)", [c.is_true for c in accepted], accepted),
         ("accepted of all (coverage)", [c.grade == "acceptable" for c in captions], captions),
         ("refused that are false", [not c.is_true for c in refused], refused),
         ("CONTENT MET that name the task", [c.names_task for c in met], met),
-        ("CONTENT MET and same outcome as stored, that are true", [c.is_true for c in both], both),
     ):
         print(f"{name}: {_share(hits, items)}")
 

@@ -33,7 +33,7 @@ from ares.review import (
 from ares.search import find_embedding_space
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from benchmarks.success import make_record
+from benchmarks.grading import make_record
 
 _WORDINGS = ("{}", "use the arm to {}")
 _SHARE_SWAPPED, _RESAMPLES = 0.1, 2_000
@@ -114,14 +114,9 @@ def read_metaworld(
         new = [
             replace(
                 record,
-                episode=replace(
-                    record.episode,
-                    cameras=record.episode.cameras[:1],
-                    success=row["success"],
-                    success_source="simulator",
-                ),
+                episode=replace(record.episode, cameras=record.episode.cameras[:1]),
             )
-            for record, row in zip(records, rows, strict=True)
+            for record in records
             if record.episode.episode_id not in known
         ]
         if new:

@@ -99,7 +99,6 @@ _OTHER = {
     "simulated_robots",
     "loading",
     "slot_comparison",
-    "success",
 }
 
 

@@ -6,10 +6,6 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from ares_annotators.success.annotator import SuccessAnnotator as SuccessAnnotator
-    from ares_annotators.success.combination import (
-        Combination as Combination,
-        load_success_combination as load_success_combination,
-    )
     from ares_annotators.success.stored_outcomes import (
         StoredOutcome as StoredOutcome,
         current_success_producer as current_success_producer,

@@ -27,26 +27,26 @@ from ares_annotators.examples import ExampleOptions, read_confirmed_outcomes
 from ares_annotators.models import estimate_worker_resources
 from ares_annotators.options import takes_options
 from ares_annotators.success.combination import (
-    MIN_TASK_RECOGNISED,
-    TASK_RECOGNISED,
+    FAILURE_BELOW,
+    SUCCESS_FROM,
     Attempt,
-    Combination,
-    OutcomeJudge,
     OutcomeParts,
-    load_success_combination,
+    compute_contributions,
+    compute_success_probability,
+    decide_success,
 )
-from ares_annotators.success.signal_parts import measure_success_signals
 
 if TYPE_CHECKING:
     from ares.episode import Json
     from ares.store import Stores
+    from ares_annotators.success.model_judge import ModelOutcomeJudge
 
 
 _VERSION = "2"
-_CLIP_PREFIX = "clip:"
+# What earlier versions called the weights of `combination.py` in the settings of their producer, which stays the same.
+_COMBINATION: Mapping[str, Json] = {"combination": "model 1.0.0", "combination_hash": "b3e3dd584c545b0b"}
 _CAPTIONER = "caption"
 _NO_TASK = "the episode has no instruction and no caption"
-_UNKNOWN_TASK = "the judge does not tell the task from tasks of other scenes"
 COLUMNS = (
     Column(
         name="success_probability",
@@ -72,36 +72,28 @@ COLUMNS = (
 class SuccessOptions(ExampleOptions):
     """Options of success."""
 
-    combination: str = Field(
-        default="",
-        description="how parts become a probability: clip, model, or a YAML file (default: that of the judge)",
-    )
     votes: int = Field(default=1, ge=1, le=15, description="answers of a vision-language model per episode")
     camera: str = Field(default="", description="camera that the judge gets (default: every good one)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuccessJudge:
-    """A judge with a combination, and the producer of what they say.
+    """A judge, and the producer of what it says.
 
     Attributes:
         judge: The judge.
-        combination: How its parts become a probability.
         producer: The producer.
         captioners: Producers of captions by id.
         pins: Pinned producer by annotator.
     """
 
-    judge: OutcomeJudge
-    combination: Combination
+    judge: ModelOutcomeJudge
     producer: Producer
     captioners: Mapping[str, Producer]
     pins: Mapping[str, str]
 
 
-def _with_producer(
-    judge: OutcomeJudge, combination: Combination, success_options: SuccessOptions, stores: Stores
-) -> SuccessJudge:
+def _with_producer(judge: ModelOutcomeJudge, success_options: SuccessOptions, stores: Stores) -> SuccessJudge:
     captioners = {
         key: producer
         for key, producer in stores.annotations.producers().items()
@@ -111,11 +103,9 @@ def _with_producer(
     settings: dict[str, Json] = {
         **success_options.producer_settings(),
         **judge.settings,
-        # A combination is known by its content, not by its path.
-        "combination": f"{combination.id} {combination.version}",
-        "combination_hash": combination.hash,
-        "success_from": combination.success_from,
-        "failure_below": combination.failure_below,
+        **_COMBINATION,
+        "success_from": SUCCESS_FROM,
+        "failure_below": FAILURE_BELOW,
         "family": judge.family,
         # Another captioner gives other values.
         "captions": short_hash([*sorted(captioners), pins]) if captioners else "",
@@ -129,32 +119,12 @@ def _with_producer(
         columns=COLUMNS,
         kind="model",
     )
-    return SuccessJudge(
-        judge=judge,
-        combination=combination,
-        producer=producer,
-        captioners=captioners,
-        pins=pins,
-    )
+    return SuccessJudge(judge=judge, producer=producer, captioners=captioners, pins=pins)
 
 
-def _judge_spec(options: Options) -> str:
-    return options.model or options.settings.judge_model
-
-
-def _load_judge(options: Options, success_options: SuccessOptions, stores: Stores) -> OutcomeJudge:
-    spec = _judge_spec(options)
-    if spec.startswith(_CLIP_PREFIX):
-        from ares_annotators.models import load_encoder_for
-        from ares_annotators.success.clip_judge import ClipOutcomeJudge
-
-        if success_options.votes > 1 or success_options.examples:
-            raise RequestError(
-                "a clip judge has one vote and no examples", "leave out the options votes and examples"
-            )
-        return ClipOutcomeJudge(
-            load_encoder_for(spec.removeprefix(_CLIP_PREFIX), options, stores), success_options.camera
-        )
+def _load_judge(
+    spec: str, options: Options, success_options: SuccessOptions, stores: Stores
+) -> ModelOutcomeJudge:
     from ares_annotators.models import load_vlm
     from ares_annotators.success.model_judge import MAX_NEW_TOKENS, ModelOutcomeJudge
 
@@ -164,19 +134,12 @@ def _load_judge(options: Options, success_options: SuccessOptions, stores: Store
 
 
 def _success_warnings(success: SuccessJudge) -> list[str]:
-    combination, judge = success.combination, success.judge
-    warnings = [*judge.warnings]
-    if not combination.fitted_for:
-        warnings.append(
-            f"the combination {combination.id} was fitted to no labels: its probabilities are not calibrated"
-        )
-    elif not judge.name.startswith(combination.fitted_for):
-        warnings.append(
-            f"the combination {combination.id} was fitted for {combination.fitted_for}, not for {judge.name}: its "
-            "probabilities are not calibrated"
-        )
+    warnings = [
+        *success.judge.warnings,
+        "the probability of success was fitted to no labels: it is not calibrated",
+    ]
     if not success.captioners:
-        warnings.append("the workspace has no captions: success rests on frames and signals")
+        warnings.append("the workspace has no captions: success rests on frames")
     return warnings
 
 
@@ -232,21 +195,17 @@ def _success_result(
 ) -> Outcome:
     if not isinstance(judged, OutcomeParts):
         return judged
-    combination = success.combination
-    parts = combination.add_distance(
-        {**judged.parts, **_caption_parts(caption), **measure_success_signals(work.trajectory)}
-    )
+    parts = {**judged.parts, **_caption_parts(caption)}
+    contributions = compute_contributions(parts)
     value: dict[str, Json] = {
-        "success_probability": round(combination.probability(parts), 4),
-        "success_verdict": combination.verdict(parts),
+        "success_probability": round(compute_success_probability(contributions), 4),
+        "success_verdict": decide_success(contributions),
         "task": task,
         "parts": {name: round(part, 5) for name, part in parts.items()},
-        "contributions": {name: round(odds, 4) for name, odds in combination.contributions(parts).items()},
+        "contributions": {name: round(odds, 4) for name, odds in contributions.items()},
         "evidence": [{"camera": camera, "second": second} for camera, second in judged.evidence],
         **judged.details,
     }
-    if parts.get(TASK_RECOGNISED, 1.0) < MIN_TASK_RECOGNISED:
-        value["success_gaps"] = [_UNKNOWN_TASK]
     if caption is not None:
         value["caption_id"] = caption.annotation_id
     cameras = {camera for camera, _ in judged.evidence}
@@ -263,23 +222,19 @@ def _success_result(
 
 @takes_options(SuccessOptions)
 class SuccessAnnotator:
-    """Judges success by the frames, the signals and the caption that is shown.
+    """Judges success by the frames and the caption that is shown.
 
     Raises:
-        RequestError: The combination or the judge's spec cannot be read, or the model cannot do what is asked of it.
+        RequestError: The judge's spec cannot be read, or the model cannot do what is asked of it.
         ModelError: The judge cannot be loaded.
     """
 
-    needs_signals = True
     charges_budget = True
 
     def __init__(self, options: Options, stores: Stores) -> None:
-        success_options, spec = options.parse(SuccessOptions), _judge_spec(options)
-        combination = load_success_combination(
-            success_options.combination or ("clip" if spec.startswith(_CLIP_PREFIX) else "model")
-        )
-        self._stores, self._judge = stores, _load_judge(options, success_options, stores)
-        self._success = _with_producer(self._judge, combination, success_options, stores)
+        success_options, spec = options.parse(SuccessOptions), options.model or options.settings.judge_model
+        self._stores, self._judge = stores, _load_judge(spec, options, success_options, stores)
+        self._success = _with_producer(self._judge, success_options, stores)
         self.producer, self.warnings = self._success.producer, _success_warnings(self._success)
         self.batch_size, self.workers = self._judge.batch_size, self._judge.workers
         self.call_limit, self.needs = self._judge.call_limit, estimate_worker_resources("judge", spec)

@@ -27,7 +27,6 @@ from ares_annotators.models import (
     require_capabilities,
 )
 from ares_annotators.prompting import read_json_reply
-from ares_annotators.success.clip_judge import compute_value_order_correlation
 from ares_annotators.success.combination import Attempt, OutcomeParts, choose_judged_cameras
 from ares_annotators.success.judge_questions import (
     VOTES,
@@ -82,7 +81,7 @@ class _Views:
 
 
 class ModelOutcomeJudge:
-    """Fills the protocol `ares_annotators.success.combination.OutcomeJudge` with a vision-language model.
+    """A vision-language model that says how an attempt ended.
 
     Args:
         vlm: The model.
@@ -298,12 +297,21 @@ def _form_problem(reply: VlmReply) -> str:
 
 
 def _value_order(text: str, order: Sequence[int]) -> float | None:
-    """Value-order correlation of the reply about shuffled frames; None where it cannot be read."""
+    """Value-order correlation (GVL, arXiv 2411.04549) of the reply about shuffled frames, from -1 to 1.
+
+    None where the reply cannot be read, or gives every frame the same value.
+    """
     reply = read_json_reply(ProgressReply, text)
     if isinstance(reply, str) or len(reply.progress) != len(order):
         return None
-    by_time = sorted(zip(order, reply.progress, strict=True))
-    return compute_value_order_correlation([float(value) for _, value in by_time])
+    import numpy as np
+
+    values = np.array([value for _, value in sorted(zip(order, reply.progress, strict=True))])
+    if np.ptp(values) == 0:
+        return None
+    # How many frames each beats, less how many beat it: its rank, and equal values share theirs.
+    ranks = np.sign(values[:, None] - values).sum(axis=1)
+    return float(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1])
 
 
 def _image_legend(sources: Sequence[tuple[str, float]]) -> str:

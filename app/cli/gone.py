@@ -31,7 +31,7 @@ check | sarif baseline write-baseline | --json has the findings; the answers of 
 check | fix fix-format dry-run | `ares fix SOURCE DEST` is a command of its own, with --format and --dry-run
 check | instructions | `ares audit instructions` is a command of its own
 check | duplicates | `ares audit duplicates` is a command of its own
-annotate | per-worker reason text-from phrases dtype attention combination votes sample
+annotate | per-worker reason text-from phrases dtype attention votes sample
     | {name} {in_file}
 annotate | caption.dtype caption.attention caption.per caption.text-from caption.layout caption.camera caption.verbs
     caption.phrases embed.camera embed.sample | {name} {in_file}
@@ -42,7 +42,8 @@ annotate | grade.dtype grade.attention grade.per grade.rubric grade.candidates g
 annotate | judge grade.judge | --model or ARES_JUDGE_MODEL names one judge; several stand in the file of --options
 annotate | text-model grade.text-model | the judge itself compares words and reads the slots of sentences
 annotate | segment.dtype segment.attention segment.by segment.camera segment.spans success.dtype success.attention
-    success.combination success.votes success.camera | {name} {in_file}
+    success.votes success.camera | {name} {in_file}
+annotate | combination success.combination | ares show has the parts of each probability: ws.set_values stores your own
 annotate | span-unit segment.span-unit | the table says it: start_seconds and stop_seconds, or ..._frame
 annotate | scores valuation.scores | Python fills a column from a table:
     ws.set_values(NAME, frame.set_index('episode_id')['score'])

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 DEMO_FOLDER = Path(__file__).resolve().parent
 # The RLDS sample was recorded at this rate; RLDS does not store it.
 RLDS_RATE_HZ = 10.0
-# Grades read the success that is stored, so each of these is a separate run.
-RUNS = (("motion", "embed", "caption"), ("success",), ("grade",))
+# Grades read the captions that are stored, so each of these is a separate run.
+RUNS = (("motion", "embed", "caption"), ("grade",))
 GRADE_OPTIONS = {"rubric": "simulation", "candidates": str(DEMO_FOLDER / "candidates.txt")}
 # The captioner writes sentences alone, of a list whose slots are known.
 CAPTION_OPTIONS = {"phrases": str(DEMO_FOLDER / "phrases.yaml")}

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         make_near_miss as make_near_miss,
         parse_known_text as parse_known_text,
         shipped_names as shipped_names,
-        shipped_phrases as shipped_phrases,
         states_value as states_value,
         swap_value as swap_value,
     )

@@ -49,14 +49,9 @@ def parse_known_text(text: str, verbs: Mapping[str, str] | None = None) -> Known
     return KnownText(text, {**slots, "outcome": slots.get("outcome", COMPLETED)})
 
 
-def shipped_phrases() -> list[str]:
-    """Phrases of tasks that a robot on a table, in a kitchen or in a simulation hardly ever does, sorted."""
-    return [text.text for text in _shipped_texts()]
-
-
 @cache
 def _shipped_texts() -> Sequence[KnownText]:
-    """The shipped phrases with the actions and things that they state."""
+    """Tasks that a robot on a table, in a kitchen or in a simulation hardly ever does, with actions and things."""
     lines = files("ares.rubric").joinpath("foreign_phrases.txt").read_text("utf-8").splitlines()
     texts = []
     for line in sorted(filter(None, lines)):

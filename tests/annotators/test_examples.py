@@ -26,7 +26,6 @@ from ares_annotators.examples import (
     read_confirmed_captions,
     read_confirmed_outcomes,
 )
-from ares_annotators.success import SuccessAnnotator
 from tests.annotators.caption_replies import CAPTIONS, typed_caption
 from tests.annotators.runs import annotate
 from tests.annotators.samples import choice
@@ -218,5 +217,3 @@ def test_captions_and_outcomes_are_asked_with_what_people_confirmed_and_progress
     again = replace(remote, values={"examples": 1, "votes": 2})
     (report,) = annotate(ws.stores, ["success"], again, quiet=True, where=f"episode_id = '{own}'")
     assert report.kept == 0 and "no vote on success can be read" in str(report)
-    with pytest.raises(RequestError, match="no examples"):
-        SuccessAnnotator(replace(remote, model="clip:ViT-B-32"), ws.stores)

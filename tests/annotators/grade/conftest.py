@@ -96,7 +96,7 @@ def store_success(ws: Workspace, episodes: dict[str, Episode]) -> Callable[..., 
             "success_probability": {"failure": 0.02, "unsure": 0.5}.get(verdict, 0.98),
             "success_verdict": verdict,
             "task": TASK,
-            "contributions": {"outcome_text": sign * 1.2, "caption_outcome": sign * 1.0},
+            "contributions": {"outcome_vote": sign * 1.2, "caption_outcome": sign * 1.0},
         }
         ws.stores.annotations.add_producer(producer)
         annotation = make_annotation(producer, episodes["drawer-close_000"], value, frames=(1.0, 2.0))

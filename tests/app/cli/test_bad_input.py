@@ -112,6 +112,10 @@ def test_a_video_of_zero_bytes_and_a_metadata_line_that_is_not_json(
             for name, kind in (("embed", "local-dir"), ("caption", "hf"))
         ),
         (("annotate", "caption", "--model", "nonsense"), "nonsense"),
+        (
+            ("annotate", "success", "--model", "clip:ViT-B-32"),
+            "'clip:ViT-B-32'; give hf:FOLDER, hf:ORG/NAME",
+        ),
         (("annotate", "caption", "--budget", "1"), "ARES_PRICE"),
         (("annotate", "motion", "--options", "{per_worker: {memory_gb: .nan}}"), "memory_gb"),
         (("annotate", "motion", "--workers", "0"), "--workers"),
@@ -144,9 +148,6 @@ def test_a_strange_yaml_file_is_refused(
         read_spec(file)
     assert "options file" in refused("ingest", tmp_path, "--options", file, *own)
     assert "options file" in refused("annotate", "motion", "--options", file, *own)
-    options = ("--options", f"{{annotators: {{success: {{combination: {file}}}}}}}")
-    combination = ("annotate", "success", "--dry-run", "--model", "stub:yes", *options)
-    assert "combination" in refused(*combination, *own)
     monkeypatch.setenv("ARES_MODEL_FAMILIES", str(file))
     assert "families" in refused("models")
 
