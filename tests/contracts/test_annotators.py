@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic.fields import FieldInfo
 
+from ares.annotation import Cost
 from ares.episode import Json
 from ares.registry import annotators
 from ares.settings import Settings
@@ -54,6 +55,19 @@ def workspace(
     opened.close()
 
 
+# The reply of a stub that judges success.
+VOTE = '{"observation": "a drawer", "conditions": ["met"], "frames": [1], "outcome": "success"}'
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _criteria_of_tasks() -> Iterator[None]:
+    """A stub has one reply, which is the vote."""
+    with pytest.MonkeyPatch.context() as patched:
+        criteria = "ares_annotators.success.task_criteria.TaskCriteria.read"
+        patched.setattr(criteria, lambda *_: (["the task is done"], Cost()))
+        yield
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _map_by_pca() -> Iterator[None]:
     """UMAP compiles itself for ten seconds; tests/annotators/test_embedding_map.py draws maps with it."""
@@ -83,7 +97,8 @@ def chosen_name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def options(chosen_name: str, reference_settings: Settings) -> Options:
     values = NEEDED_VALUES.get(chosen_name, {})
-    return Options(settings=reference_settings, device="cpu", values=values)
+    model = f"stub:{VOTE}" if chosen_name == "success" else ""
+    return Options(settings=reference_settings, device="cpu", values=values, model=model)
 
 
 @pytest.fixture(scope="module")

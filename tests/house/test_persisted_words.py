@@ -79,7 +79,7 @@ def _producers(options: Options, workspace: Workspace) -> list[Producer]:
 
 
 def _producer(name: str, options: Options, workspace: Workspace) -> Producer:
-    if name == "grade":  # its default rubric is for judges that read and see
+    if name in ("grade", "success"):  # its default rubric is for judges that read and see, and so is success
         options = replace(options, settings=replace(options.settings, judge_model="stub:yes"))
     producer: Producer = annotators.get(name)(options, workspace.stores).producer
     if "umap" in producer.settings:  # the release that is installed
