@@ -68,7 +68,7 @@ def _open_entry_arrays(entry: ArrayEntry) -> Iterator[Mapping[str, ArrayMember]]
                 {key: member.array for key, member in of_episode.items()}, stated, entry.path
             )
             if axis is None and not entry.ends_key and find_ends_keys(members):
-                _require_one_episode(_read_ends(entry, members, entry.path), entry.path)
+                _refuse_several_episodes(_read_ends(entry, members, entry.path), entry.path)
         yield of_episode
 
 
@@ -150,7 +150,7 @@ def _read_ends(entry: ArrayEntry, members: Mapping[str, ArrayMember], path: str)
     return read_episode_ends(arrays, count_array_rows(arrays), path, key, entry.spec)
 
 
-def _require_one_episode(ends: EpisodeEnds, path: str) -> None:
+def _refuse_several_episodes(ends: EpisodeEnds, path: str) -> None:
     """Raises SourceError for a file of several episodes in a folder whose first file is one."""
     if ends.num_items > 1:
         cut = f"{path}: {count_of(len(ends.ends), 'end')} in {ends.key}; move it to another folder"

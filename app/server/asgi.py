@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import pickle
+import signal
 import socket
 import subprocess
 import sys
@@ -13,7 +14,13 @@ import threading
 import time
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -177,7 +184,26 @@ def _make_server(app: ASGIApp) -> uvicorn.Server:
         limit_concurrency=_MOST_CONNECTIONS,
         http=make_bounded_protocol(),
     )
-    return uvicorn.Server(config)
+    server = uvicorn.Server(config)
+    server.capture_signals = partial(_capture_signals, server, server.capture_signals)  # type: ignore[method-assign]
+    return server
+
+
+@contextmanager
+def _capture_signals(
+    server: uvicorn.Server, capture: Callable[[], AbstractContextManager[None]]
+) -> Iterator[None]:
+    """Capture signals as `uvicorn` does, which sends them once more at its end: that would count as a second one."""
+    with capture():
+        yield
+        captured = server._captured_signals.copy()
+        server._captured_signals.clear()
+    for number in captured[:1]:
+        handler = signal.getsignal(number)
+        if callable(handler):
+            handler(number, None)
+        else:
+            signal.raise_signal(number)
 
 
 def _address_of(host: str, listener: socket.socket) -> str:

@@ -69,7 +69,7 @@ def _filter_rows(view: Any, condition: Any, num_proc: int = 1, with_indices: boo
     return view[[number for number, episode in enumerate(view) if condition(episode, number)]]
 
 
-def _query(view: Any, condition: Any) -> Any:
+def _query_rows(view: Any, condition: Any) -> Any:
     """A filter, or a condition of pandas, which is applied to the frame of the view."""
     try:
         return view.where(condition)
@@ -102,7 +102,7 @@ _VIEW_NAMES: Mapping[str, Callable[..., Any] | property] = {
     name: function
     for names, function in (
         ("filter match", _filter_rows),
-        ("query", _query),
+        ("query", _query_rows),
         ("group_by", lambda self, column: self.groupby(column)),
         ("concat concatenate union", lambda self, other: self | other),
         ("intersection", lambda self, other: self & other),
@@ -222,7 +222,10 @@ def _call_pandas(view: Any, name: str, *args: Any, **kwargs: Any) -> Any:
     from inspect import signature
 
     parameters = signature(getattr(import_optional("pandas").DataFrame, name)).parameters
-    args, kwargs = _translate(view, args), {name: _translate(view, value) for name, value in kwargs.items()}
+    args, kwargs = (
+        _translate_names(view, args),
+        {name: _translate_names(view, value) for name, value in kwargs.items()},
+    )
     if (name != "describe" or "include" in kwargs) and "numeric_only" not in parameters:
         frame = view.to_pandas()
     elif args and isinstance(args[0], str):
@@ -232,13 +235,17 @@ def _call_pandas(view: Any, name: str, *args: Any, **kwargs: Any) -> Any:
     return call_other_library(getattr(frame, name), *args, **kwargs)
 
 
-def _translate(view: Any, value: Any) -> Any:
+def _translate_names(view: Any, value: Any) -> Any:
     """An argument of pandas in which the names of columns elsewhere are those of the view."""
     if isinstance(value, str):
         return column_of(value, view.columns)
     if isinstance(value, Mapping):
-        return {_translate(view, name): part for name, part in value.items()}
-    return type(value)(_translate(view, part) for part in value) if isinstance(value, list | tuple) else value
+        return {_translate_names(view, name): part for name, part in value.items()}
+    return (
+        type(value)(_translate_names(view, part) for part in value)
+        if isinstance(value, list | tuple)
+        else value
+    )
 
 
 def call_other_library(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -364,7 +364,7 @@ class TreeDatasetOpener:
             entries = None if is_url(folder) else self.tree.folders.get(folder)
             others = self.used_files.rest_of(entries).files if entries else ()
             tables = [f"{folder}/{name}" for name in others if is_table(name)][:MOST_LABEL_FILES]
-            texts = {path: names for path in tables if (names := read_possible_names(Path(path)))}
+            texts = {path: texts_in for path in tables if (texts_in := read_possible_names(Path(path)))}
             for opened in (opened for opened in below if opened.sources and texts):
                 with suppress(AresError):  # who lists its episodes tells the fault
                     again = replace(opened).reopen(opened.options)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ares.input import parse_json
 from ares.io import is_url
 from ares.jobs import ACCEPTED_FAILURES, COMPLETE, FAILURES, INCOMPLETE_WORK
 from ares.media import file_stamp_or_empty, has_file_changed
@@ -58,7 +59,7 @@ def format_label_stamp(item: Item) -> str:
 
 
 def _parse_label_stamp(text: str) -> dict[str, str]:
-    return dict(json.loads(text)) if text.startswith("{") else {"": text}
+    return dict(parse_json(text, "label_stamp")) if text.startswith("{") else {"": text}
 
 
 class ReasonToRead(NamedTuple):

@@ -202,9 +202,9 @@ def test_a_file_whose_ends_are_wrong_fails_as_one_item(
 
 
 def test_ends_that_the_first_file_of_a_folder_lacks_fail_and_cut_in_another_folder(tmp_path: Path) -> None:
-    arrays = {"state": np.zeros((9, 2)), "action": np.ones((9, 2))}
-    np.savez(tmp_path / "a.npz", **arrays)
-    np.savez(tmp_path / "b.npz", **arrays, episode_lengths=np.array([2.0, 7.0]))
+    state, action = np.zeros((9, 2)), np.ones((9, 2))
+    np.savez(tmp_path / "a.npz", state=state, action=action)
+    np.savez(tmp_path / "b.npz", state=state, action=action, episode_lengths=np.array([2.0, 7.0]))
     (source,) = open_sources([str(tmp_path)], SourceOptions(rate_hz=5))
     first, second = source.items
     assert first.load().episode.num_steps == 9
