@@ -180,7 +180,7 @@ def _choose_sets(
 
 
 def _train_all(sets: Sequence[Mapping[str, list[Demonstration]]], extent: Extent, folder: Path) -> None:
-    """Write FOLDER/SEED/NUMBER.npz with the policy of each set."""
+    """Write FOLDER/SEED/NUMBER.npz with the policy of each set, one process for each processor."""
     works = []
     for seed, by_name in enumerate(sets):
         (folder / str(seed)).mkdir(parents=True)
@@ -189,17 +189,8 @@ def _train_all(sets: Sequence[Mapping[str, list[Demonstration]]], extent: Extent
             works.append((demonstrations, INSTRUCTIONS, seed, extent.steps, path))
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(count_processors(), context) as pool:
-        for future in [pool.submit(_train_on_one_thread, *work) for work in works]:
+        for future in [pool.submit(train_policy, *work) for work in works]:
             future.result()
-
-
-def _train_on_one_thread(
-    demonstrations: list[Demonstration], instructions: Mapping[str, str], seed: int, steps: int, path: Path
-) -> None:
-    import torch
-
-    torch.set_num_threads(1)
-    train_policy(demonstrations, instructions, seed, steps, path)
 
 
 def _roll_out(python: Path, extent: Extent, scratch: Path, seed: int) -> dict[str, NDArray[np.float64]]:

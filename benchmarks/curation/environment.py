@@ -32,7 +32,7 @@ def prepare_simulation(cache: Path, *, render: bool) -> Path:
     wanted = _REQUIREMENTS.read_text() + sys.version
     if stamp.exists() and stamp.read_text() == wanted:
         return python
-    print(f"installing Meta-World into {environment} (0.6 GB)", file=sys.stderr, flush=True)
+    print(f"installing Meta-World into {environment} (0.5 GB)", file=sys.stderr, flush=True)
     shutil.rmtree(environment, ignore_errors=True)
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", _REQUIREMENTS]
     for command in ([sys.executable, "-m", "venv", environment], pip):

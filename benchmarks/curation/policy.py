@@ -47,7 +47,7 @@ def train_policy(
     steps: int,
     path: Path,
 ) -> None:
-    """Train and write the weights, as `simulation.Policy` reads them.
+    """Train on one thread and write the weights, as `simulation.Policy` reads them.
 
     Args:
         demonstrations: Of all tasks.
@@ -59,6 +59,7 @@ def train_policy(
     import numpy as np
     import torch
 
+    torch.set_num_threads(1)
     torch.manual_seed(seed)
     observed = np.concatenate([part.observation[:, OBSERVED] for part in demonstrations])
     mean, scale = observed.mean(axis=0), np.maximum(observed.std(axis=0), _LEAST_SCALE)
