@@ -72,7 +72,7 @@ class Extent:
     render: bool = True
 
 
-_SMALL = Extent(sizes=(8, 2), seeds=1, starts=2, steps=100, render=False)
+_SMALL = Extent(sizes=(8, 2), seeds=1, starts=2, steps=400, render=False)
 _NIGHTLY = Extent(seeds=10, starts=50)
 
 
