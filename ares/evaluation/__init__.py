@@ -8,17 +8,15 @@ if TYPE_CHECKING:
     from ares.evaluation.comparison import (
         Comparison as Comparison,
         Interval as Interval,
-        TaskComparison as TaskComparison,
+        SetContrast as SetContrast,
         bound_success as bound_success,
         compare_trials as compare_trials,
         rules_out as rules_out,
     )
     from ares.evaluation.results import (
         AddedResults as AddedResults,
-        PolicySet as PolicySet,
         Trial as Trial,
         add_results as add_results,
-        read_policy_sets as read_policy_sets,
         read_trials as read_trials,
     )
 

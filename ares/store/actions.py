@@ -85,8 +85,8 @@ class Action:
         members: Key of the list of episodes, failures or trials in the log, or "".
         purged: Of its episodes, how many were deleted for good since.
         details: What else the kind needs: `tag`, `labels`, `name`, `note`, `query`, `undoes`, `column` with its `type`,
-            the people `of` whom answers of an `origin` count, the `sets` of the policies in a `file` of results with the
-            hash of its `content`, and the `recipe` of a selection.
+            the people `of` whom answers of an `origin` count, a `file` of results with the `sets` of its policies, and
+            the `recipe` of a selection.
     """
 
     number: int

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ares.workspace.evaluations import (
         PLANNED_DIFFERENCE as PLANNED_DIFFERENCE,
         Evaluations as Evaluations,
-        PolicyComparison as PolicyComparison,
-        SetContrast as SetContrast,
     )
     from ares.workspace.measuring import (
         Measurement as Measurement,

@@ -2,50 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from ares.curation import Sets
-from ares.errors import RequestError, UnknownName
+from ares.errors import UnknownName
 from ares.evaluation import (
     AddedResults,
     Comparison,
     Interval,
+    SetContrast,
     add_results,
     bound_success,
     compare_trials,
-    read_policy_sets,
     read_trials,
 )
 from ares.registry import did_you_mean
 from ares.workspace.episodes import Episodes
 from ares.workspace.foreign_names import explain_mistakes
-from ares.workspace.printed_tables import format_table, html_table
 
 if TYPE_CHECKING:
-    from ares.episode import Json
-    from ares.evaluation import PolicySet
     from ares.store import Stores
 
 
 # The difference between two policies that a comparison is planned for.
 PLANNED_DIFFERENCE = 0.15
-_HEADER = ("policy", "set", "trials", "success")
-# Names by which the members of two sets are counted.
-_COUNTED = ("dataset", "task", "outcome")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyResult:
+class PolicyResult(NamedTuple):
     """The trials of one policy.
 
     Attributes:
         policy: Its name.
         set: Label of the set that it was trained on, or "".
         trials: Number of trials.
-        success: Mean success with its interval.
+        success: Mean success of them, with its interval.
     """
 
     policy: str
@@ -53,76 +46,14 @@ class PolicyResult:
     trials: int
     success: Interval
 
-    def to_json(self) -> dict[str, Json]:
-        """The fields as JSON."""
-        return {
-            "policy": self.policy,
-            "set": self.set,
-            "trials": self.trials,
-            "success": self.success._asdict(),
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetContrast:
-    """What differs between the sets of two policies.
-
-    Attributes:
-        labels: The two sets.
-        common: Episodes in both.
-        only_first: Episodes only in the first.
-        only_second: Episodes only in the second.
-        counts: By "dataset", "task" and "outcome": by value the episodes only in the first and only in the second.
-    """
-
-    labels: tuple[str, str]
-    common: int
-    only_first: int
-    only_second: int
-    counts: Mapping[str, Mapping[str, tuple[int, int]]]
-
-    def to_json(self) -> dict[str, Json]:
-        """The fields as JSON."""
-        counts: dict[str, Json] = {
-            name: {value: [*numbers] for value, numbers in values.items()}
-            for name, values in self.counts.items()
-        }
-        return {
-            "labels": [*self.labels],
-            "common": self.common,
-            "only_first": self.only_first,
-            "only_second": self.only_second,
-            "counts": counts,
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyComparison:
-    """Two policies by their rollouts, and by what they were trained on.
-
-    Attributes:
-        trials: What their trials say.
-        sets: What differs between their sets; None where that is not known.
-        sets_unknown: Why it is not known, or "".
-    """
-
-    trials: Comparison
-    sets: SetContrast | None
-    sets_unknown: str
-
-    def to_json(self) -> dict[str, Json]:
-        """The fields of both as JSON."""
-        sets = self.sets.to_json() if self.sets else None
-        return {**self.trials.to_json(), "sets": sets, "sets_unknown": self.sets_unknown}
-
 
 @explain_mistakes
-class Evaluations(Mapping[str, PolicyResult]):
-    """The policies of a workspace of which results were added, by name.
+class Evaluations:
+    """The results of trained policies that were added to a workspace.
 
         >>> ws.evaluations.add("results.csv")
-        >>> ws.evaluations["act-clean"].success
-        >>> ws.evaluations.compare("act-clean", "act-all").trials.verdict
+        >>> print(ws.evaluations.policies)
+        >>> ws.evaluations.compare("act-clean", "act-all").verdict
 
     Args:
         stores: Stores of the workspace.
@@ -133,47 +64,18 @@ class Evaluations(Mapping[str, PolicyResult]):
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
 
-    def _results(self) -> dict[str, PolicyResult]:
-        log = self._stores.annotations
-        sets = read_policy_sets(log)
-        return {
-            policy: PolicyResult(
-                policy=policy,
-                set=sets[policy].label if policy in sets else "",
-                trials=len(trials),
-                success=bound_success(trials),
+    @property
+    def policies(self) -> list[PolicyResult]:
+        """The policies with their sets and their success, by name."""
+        return [
+            PolicyResult(
+                policy, ", ".join({trial.set for trial in trials} - {""}), len(trials), bound_success(trials)
             )
-            for policy, trials in sorted(read_trials(log).items())
-        }
-
-    def __getitem__(self, policy: str) -> PolicyResult:
-        """What is known of a policy. Raises RequestError naming those that there are."""
-        self._require(policy, results := self._results())
-        return results[policy]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._results())
-
-    def __len__(self) -> int:
-        return len(self._results())
-
-    def __repr__(self) -> str:
-        return format_table(self._rows(), _HEADER) or "no results of policies"
-
-    def _repr_html_(self) -> str:
-        return html_table(self._rows(), _HEADER)
-
-    def _rows(self) -> list[tuple[object, ...]]:
-        results = self._results().values()
-        return [(result.policy, result.set, result.trials, result.success) for result in results]
-
-    def _require(self, policy: str, results: Mapping[str, object]) -> None:
-        if policy not in results:
-            detail = f"{did_you_mean(policy, results)}there are: {', '.join(results) or 'none yet'}"
-            raise UnknownName(f"no results of a policy {policy!r}", detail)
+            for policy, trials in read_trials(self._stores.annotations).items()
+        ]
 
     def add(self, path: str | Path, *, person: str = "") -> AddedResults:
-        """Add the trials of a table, as `ares evaluate add` does; what was added before is left out.
+        """Add the trials of a table, as `ares evaluate add` does; those that it had before are left out.
 
             >>> added = ws.evaluations.add("results.csv")
             >>> added.added, added.bad
@@ -188,68 +90,45 @@ class Evaluations(Mapping[str, PolicyResult]):
         """
         return add_results(self._stores.annotations, path, person)
 
-    def compare(self, first: str, second: str, *, difference: float = PLANNED_DIFFERENCE) -> PolicyComparison:
+    def compare(self, first: str, second: str, *, difference: float = PLANNED_DIFFERENCE) -> Comparison:
         """Which of two policies is better, valid after every look, as `ares evaluate compare` says.
 
             >>> compared = ws.evaluations.compare("act-clean", "act-all", difference=0.2)
-            >>> compared.trials.difference, compared.trials.missing
+            >>> compared.difference, compared.missing
 
         Args:
             first: Name of a policy.
             second: Name of another.
-            difference: The difference of success that is to be decided, for the number of further trials.
+            difference: The difference of success that further trials are to decide.
 
         Raises:
             RequestError: A policy has no results, no task was tried by both, or the difference is none.
         """
-        log = self._stores.annotations
-        trials, sets = read_trials(log), read_policy_sets(log)
+        trials = read_trials(self._stores.annotations)
         for policy in (first, second):
-            self._require(policy, trials)
-        compared = compare_trials((first, second), trials[first], trials[second], difference)
-        try:
-            contrast = self._contrast(
-                *(self._members_of(policy, sets.get(policy)) for policy in (first, second))
-            )
-        except RequestError as error:
-            return PolicyComparison(trials=compared, sets=None, sets_unknown=str(error))
-        return PolicyComparison(trials=compared, sets=contrast, sets_unknown="")
+            if policy not in trials:
+                detail = f"{did_you_mean(policy, trials)}there are: {', '.join(trials) or 'none yet'}"
+                raise UnknownName(f"no results of a policy {policy!r}", detail)
+        sides = trials[first], trials[second]
+        compared = compare_trials((first, second), *sides, difference)
+        return replace(compared, sets=self._contrast(*({trial.ids_hash for trial in side} for side in sides)))
 
-    def _members_of(self, policy: str, stated: PolicySet | None) -> tuple[str, set[str]]:
-        """Label and episodes of the set of a policy. Raises RequestError where they are not here."""
-        if stated is None:
-            raise RequestError(
-                f"the set of {policy} is not stated", "the column `set` of its results says it"
-            )
+    def _contrast(self, *hashes: set[str]) -> SetContrast | None:
+        """What differs between the sets of two policies; None where not each has one set, which is here."""
         sets = Sets(self._stores.annotations)
-        selection = sets[stated.label]
-        if selection.ids_hash != stated.ids_hash:
-            raise RequestError(
-                f"the set of {policy} is not in this workspace",
-                f"{selection.label} has other members here: hash {selection.ids_hash}, not {stated.ids_hash}",
+        here = {version.ids_hash: version for name in sets for version in sets.versions(name)}
+        stated = [here[ids_hash] for side in hashes if len(side) == 1 for ids_hash in side & here.keys()]
+        if len(stated) < 2:
+            return None
+        members = [set(sets.ids(version)) for version in stated]
+        sides = [Episodes(self._stores) & (one - other) for one, other in (members, members[::-1])]
+        counts = dict[str, dict[str, tuple[int, int]]]()
+        for name in ("dataset", "task", "outcome"):
+            first, second = (
+                Counter({group.value or "": group.episodes for group in side.count_by(name)})
+                for side in sides
             )
-        return selection.label, set(sets.ids(selection))
-
-    def _contrast(self, first: tuple[str, set[str]], second: tuple[str, set[str]]) -> SetContrast:
-        sides = first[1] - second[1], second[1] - first[1]
-        views = [Episodes(self._stores) & side for side in sides]
-        counts: dict[str, dict[str, tuple[int, int]]] = {}
-        for name in _COUNTED:
-            if name == "task" or name in views[0].columns:
-                parts = [
-                    {group.value or "": group.episodes for group in view.count_by(name)} if side else {}
-                    for view, side in zip(views, sides, strict=True)
-                ]
-                values = {
-                    value: (parts[0].get(value, 0), parts[1].get(value, 0))
-                    for part in parts
-                    for value in part
-                }
-                counts[name] = dict(sorted(values.items(), key=lambda item: -sum(item[1])))
-        return SetContrast(
-            labels=(first[0], second[0]),
-            common=len(first[1] & second[1]),
-            only_first=len(sides[0]),
-            only_second=len(sides[1]),
-            counts=counts,
-        )
+            counts[name] = {
+                value: (first[value], second[value]) for value, _ in (first + second).most_common()
+            }
+        return SetContrast((stated[0].label, stated[1].label), len(members[0] & members[1]), counts)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ares.errors import RequestError
-from ares.evaluation import Trial, compare_trials, rules_out
+from ares.evaluation import Comparison, Trial, compare_trials, rules_out
 from ares.workspace import Workspace
 from tests.workspaces import CommandResult
 
@@ -35,7 +35,7 @@ def test_trials_of_equal_starts_are_pairs_and_others_are_paired_in_order() -> No
     lift, pour = compared.tasks
     assert (lift.pairs, lift.is_by_start, lift.difference.mean) == (5, True, 0)
     assert (pour.pairs, pour.is_by_start, pour.difference.mean) == (1, False, 1)
-    assert (compared.pairs, compared.left_out, compared.only_first) == (6, (7, 5), 1)
+    assert (compared.pairs, compared.left_out, compared.wins) == (6, (7, 5), (1, 0))
 
 
 def test_a_clear_difference_is_decided_and_a_small_one_ruled_out() -> None:
@@ -73,18 +73,16 @@ def test_an_interval_of_scores_holds_their_mean() -> None:
 def test_a_file_is_added_once_also_when_it_has_grown(ws: Workspace, tmp_path: Path) -> None:
     path = _write(tmp_path / "r.csv", "a,,lift,1,true", "a,,lift,2,maybe", "b,,lift,1,0")
     added = ws.evaluations.add(path)
-    assert (added.added, added.bad_rows, added.policies) == (2, 1, ("a", "b"))
-    assert added.bad[0].startswith("line 3: success is 'maybe'")
+    assert (added.added, added.bad_rows) == (2, 1)
+    assert added.bad[0].startswith("line 3: success: ") and "got 'maybe'" in added.bad[0]
     again = ws.evaluations.add(_write(tmp_path / "copy.csv", *path.read_text().splitlines()[1:]))
     assert (again.added, again.known, again.action) == (0, 2, 0)
     _write(path, "a,,lift,1,true", "a,,lift,2,false", "b,,lift,1,0", "b,,lift,2,1")
     grown = ws.evaluations.add(path)
     assert (grown.added, grown.known, ws.evaluations.add(path).added) == (2, 2, 0)
-    assert ws.evaluations["a"].trials == ws.evaluations["b"].trials == 2
-    _write(path, "a,,lift,7,true")
-    assert ws.evaluations.add(path).earlier == (1, 2)
+    assert [policy.trials for policy in ws.evaluations.policies] == [2, 2]
     ws.undo(1)
-    assert ws.evaluations["b"].trials == 1
+    assert [policy.trials for policy in ws.evaluations.policies] == [1, 1]
 
 
 def test_policies_are_compared_with_the_sets_that_they_were_trained_on(
@@ -93,25 +91,20 @@ def test_policies_are_compared_with_the_sets_that_they_were_trained_on(
     ids = [episode.episode_id for episode in video_ws.episodes]
     video_ws.sets.create("all", ids)
     video_ws.sets.create("few", ids[:1]).write_lock(tmp_path / "few.json")
-    rows = [f"act-all,all@1,lift,{start},{start % 2}" for start in range(6)]
+    rows = [f"act-all,all,lift,{start},{start % 2}" for start in range(6)]
     rows += [f"act-few,{tmp_path / 'few.json'},lift,{start},true" for start in range(6)]
-    rows += ["act-few,all,lift,9,true", "act-few,gone,lift,9,true", ",,lift,9,1", "act-x,,lift,2,"]
-    path = _write(tmp_path / "r.csv", *rows)
+    path = _write(tmp_path / "r.csv", *rows, "act-few,gone,lift,9,true", ",,lift,9,1", "act-x,,lift,2,")
     added = run_ares("evaluate", "add", path, "-w", video_ws.path)
-    assert added.status == 1 and "added: 12 trials of 2 policies" in added.out
-    assert "'act-few' was trained on few@1 (got all@1" in added.out.replace(":", " (", 1) or added.out
-    assert "no set 'gone'" in added.out and "not used: 4 rows" in added.out
+    assert added.status == 1 and "added: 12 trials; `ares undo 1`" in added.out
+    assert "no set 'gone'" in added.out and "line 16: the trial has no result" in added.out
+    assert "not used: 3 rows" in added.out
     video_ws.sets.rename("few", "one")
-    told = run_ares("evaluate", "compare", "act-few", "act-all", "--json", "-w", video_ws.path)
-    document = told.json
-    assert (
-        document["sets"]["labels"] == ["one@1", "all@1"] and document["sets"]["only_second"] == len(ids) - 1
-    )
+    compare = ("evaluate", "compare", "act-few", "act-all", "-w", video_ws.path)
+    document = run_ares(*compare, "--json").json
+    assert document["sets"]["labels"] == ["one@1", "all@1"] and document["sets"]["common"] == 1
     assert sum(counts[1] for counts in document["sets"]["counts"]["dataset"].values()) == len(ids) - 1
-    assert (document["pairs"], document["only_first"], document["difference"]["mean"]) == (6, 3, 0.5)
-    text = run_ares(
-        "evaluate", "compare", "act-few", "act-all", "--difference", ".3", "-w", video_ws.path
-    ).out
-    assert "would decide a difference of 0.3" in text and f"0 episodes only in one@1, {len(ids) - 1}" in text
-    unknown = run_ares("evaluate", "compare", "act-few", "act-all", "-w", video_ws.path)
+    assert (document["pairs"], document["wins"], document["difference"]["mean"]) == (6, [3, 0], 0.5)
+    text = run_ares(*compare, "--difference", ".3").out
+    assert "would decide a difference of 0.3" in text and "only in all@1" in text
+    unknown = run_ares("evaluate", "compare", "act", "act-all", "-w", video_ws.path)
     assert unknown.status == 2 and "act-few" in unknown.err
