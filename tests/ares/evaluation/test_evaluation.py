@@ -21,7 +21,7 @@ def _write(path: Path, *lines: str, header: str = "policy,set,task,start,success
 
 def _compare(
     first: list[tuple[str, str, float]], second: list[tuple[str, str, float]], planned: float = 0.15
-):
+) -> Comparison:
     sides = ([Trial(name, *trial) for trial in trials] for name, trials in (("a", first), ("b", second)))
     return compare_trials(("a", "b"), *sides, planned)
 
