@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from itertools import product
+from itertools import chain, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,8 @@ def main() -> None:
     parser.add_argument("--comparisons", type=int, default=100, help="that say how many trials are missing")
     args = parser.parse_args()
     rng = np.random.default_rng(args.seed)
-    print("\n".join((*measure_errors(rng, args.samples), *measure_numbers(rng, args.comparisons))))
+    for line in chain(measure_errors(rng, args.samples), measure_numbers(rng, args.comparisons)):
+        print(line, flush=True)
 
 
 def draw_results(
@@ -56,26 +57,26 @@ def measure_errors(rng: np.random.Generator, samples: int) -> Iterator[str]:
 
 
 def measure_numbers(rng: np.random.Generator, comparisons: int) -> Iterator[str]:
-    """The number of trials that a comparison says for a difference of .2, against that at which 80 % are decided."""
-    for rates, luck, seen in product(((0.5, 0.7), (0.75, 0.95)), (0.0, 0.5, 0.9), (10, 50)):
-        decided_at, said = list[float](), list[float]()
-        for _ in range(comparisons):
-            results = draw_results(rng, (rates[1], rates[0]), luck, _MOST_FURTHER)
-            values = results[0] - results[1]
-            looks = range(_LOOK, _MOST_FURTHER + 1, _LOOK)
-            decided_at.append(next((count for count in looks if rules_out(values[:count], 0.0)), np.inf))
+    """The further trials that undecided comparisons say for a difference of .2, against those that decide 80 %."""
+    for rates, luck, seen in product(((0.5, 0.7), (0.75, 0.95)), STARTS_THAT_DECIDE, (10, 30)):
+        said, ratios = list[int](), list[float]()
+        while len(ratios) < comparisons:
+            first, second = draw_results(rng, rates, luck, _MOST_FURTHER)
             sides = (
                 [Trial("", "t", str(start), float(score)) for start, score in enumerate(side[:seen])]
-                for side in results
+                for side in (first, second)
             )
-            compared = compare_trials(("a", "b"), *sides, 0.2)
-            if compared.missing is not None:
-                said.append(seen + compared.missing)
-        needed = float(np.quantile(decided_at, 0.8, method="higher"))
+            missing = compare_trials(("a", "b"), *sides, 0.2).missing
+            if missing:
+                looks = range(seen + _LOOK, _MOST_FURTHER + 1, _LOOK)
+                decided = (count for count in looks if rules_out((first - second)[:count], 0.0))
+                said.append(missing)
+                ratios.append((next(decided, np.inf) - seen) / missing)
+        needed, decided = np.quantile(ratios, 0.8, method="higher"), np.mean(np.array(ratios) <= 1)
         yield (
-            f"success {rates[0]:g} and {rates[1]:g}, {luck:.0%} of starts decide: 80 % decided at {needed:.0f} trials; "
-            f"after {seen} said {np.median(said):.0f} ({np.median(said) / needed:.2f}), "
-            f"{np.quantile(said, 0.1):.0f} to {np.quantile(said, 0.9):.0f}"
+            f"success {rates[0]:g} and {rates[1]:g}, {luck:.0%} of starts decide, after {seen} trials: said "
+            f"{np.median(said):.0f} more ({np.quantile(said, 0.1):.0f} to {np.quantile(said, 0.9):.0f}); "
+            f"{decided:.0%} are decided by then, 80 % by {needed:.2f} times as many"
         )
 
 

@@ -31,7 +31,7 @@ _PRECISION = 1e-4
 # Further pairs are counted until so many of simulated samples are decided, from look to look so many times as many.
 _POWER, _SAMPLES, _MOST_PAIRS, _GROWTH = 0.8, 500, 100_000, 1.08
 # Before any trial half of all pairs differ, with the weight of so many pairs.
-_PAIRS_BEFORE, _SHARE_BEFORE = 10, 0.5
+_PAIRS_BEFORE, _SHARE_BEFORE = 6, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,8 @@ def _count_missing(values: NDArray[np.float64], planned: float) -> int | None:
         total += step
         results += rng.multinomial(step, chances, _SAMPLES)[:, :2]
         wealth = known + results @ np.log1p(direction * np.array([bets, -bets]))
-        is_decided |= np.logaddexp.reduce(wealth, axis=1) >= _LOG_WEALTH
+        with np.errstate(over="ignore"):
+            is_decided |= np.exp(wealth - _LOG_WEALTH).sum(axis=1) >= 1
         if is_decided.mean() >= _POWER:
             return total
     return None
