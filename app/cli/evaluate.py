@@ -76,7 +76,7 @@ def _describe_comparison(compared: Comparison) -> Iterator[Block]:
     yield (
         f"{first} - {second}: {compared.difference}; of {count_of(compared.pairs, 'pair')} {first} is better in "
         f"{compared.wins[0]}, {second} in {compared.wins[1]}",
-        f"without a partner, and not compared: {compared.left_out[0]} of {first}, {compared.left_out[1]} of {second}",
+        f"trials without a partner: {compared.left_out[0]} of {first}, {compared.left_out[1]} of {second}",
         compared.verdict,
     )
     if compared.sets is None:

@@ -269,11 +269,12 @@ def _count_missing(values: NDArray[np.float64], planned: float) -> int | None:
     chances = [(differing + planned) / 2, (differing - planned) / 2, 1 - differing]
     rng, total, results = np.random.default_rng(0), 0, np.zeros((_SAMPLES, 2))
     is_decided = np.zeros(_SAMPLES, dtype=bool)
+    won, lost = np.log1p(direction * bets), np.log1p(-direction * bets)
     while total < _MOST_PAIRS:
         step = max(1, round(total * (_GROWTH - 1)))
         total += step
         results += rng.multinomial(step, chances, _SAMPLES)[:, :2]
-        wealth = known + results @ np.log1p(direction * np.array([bets, -bets]))
+        wealth = known + results[:, :1] * won + results[:, 1:] * lost
         with np.errstate(over="ignore"):
             is_decided |= np.exp(wealth - _LOG_WEALTH).sum(axis=1) >= 1
         if is_decided.mean() >= _POWER:

@@ -169,5 +169,6 @@ def _find_set(text: str, sets: Sets) -> tuple[str, str]:
         document = json.loads(Path(expanded_path(text)).read_bytes(), **STRICT_JSON)
         header = document.get("set", document)
         return f"{header['name']}@{int(header['version'])}", str(header["ids_hash"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise RequestError("no set is stated there", f"{text}: {error!r}; give NAME@VERSION") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        detail = "give NAME@VERSION, or the path of a manifest, card or lock"
+        raise RequestError(f"{text} states no set", detail) from None
