@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -97,12 +98,13 @@ def add_results(log: AnnotationStore, path: str | Path, person: str = "") -> Add
         RequestError: It cannot be read, is no table or lacks a column.
         StoreError: The log cannot be written.
     """
-    file, sets = str(Path(expanded_path(str(path))).resolve()), Sets(log)
+    file = str(Path(expanded_path(str(path))).resolve())
+    find_set = cache(partial(_find_set, Sets(log)))  # a card may hold a million ids
     trials, bad = list[Trial](), list[str]()
     try:
         for number, cells in read_table(file, _COLUMNS):
             try:
-                trials.append(_read_row(cells, sets))
+                trials.append(_read_row(cells, find_set))
             except AresError as error:
                 bad.append(visible(shorten(f"line {number}: {error}")))
     except SourceError as error:
@@ -145,7 +147,9 @@ def _leave_out(trials: Sequence[Trial], known: Sequence[Trial]) -> Sequence[Tria
     return rest if position == len(known) else trials
 
 
-def _read_row(cells: Mapping[str, Any] | SourceError, sets: Sets) -> Trial:
+def _read_row(
+    cells: Mapping[str, Any] | SourceError, find_set: Callable[[str], tuple[str, str]]
+) -> Trial:
     """The trial of a row. Raises AresError where it is wrong."""
     if isinstance(cells, SourceError):
         raise cells
@@ -158,10 +162,10 @@ def _read_row(cells: Mapping[str, Any] | SourceError, sets: Sets) -> Trial:
     if score is None:
         raise RequestError("the trial has no result", "give success (true or false) or score (0 to 1)")
     start = "/".join(filter(None, (row.start, row.seed)))
-    return Trial(row.policy, row.task, start, float(score), *_find_set(row.set, sets))
+    return Trial(row.policy, row.task, start, float(score), *find_set(row.set))
 
 
-def _find_set(text: str, sets: Sets) -> tuple[str, str]:
+def _find_set(sets: Sets, text: str) -> tuple[str, str]:
     """Label and hash of the set of a name, or of a manifest, card or lock at a path. Raises RequestError."""
     if not text.endswith(".json"):
         return (sets[text].label, sets[text].ids_hash) if text else ("", "")
