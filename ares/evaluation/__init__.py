@@ -1,0 +1,23 @@
+"""Results of rollouts of trained policies, and which of two policies is better."""
+
+from typing import TYPE_CHECKING
+
+from ares.imports import lazy_exports
+
+if TYPE_CHECKING:
+    from ares.evaluation.comparison import (
+        Comparison as Comparison,
+        Interval as Interval,
+        SetContrast as SetContrast,
+        bound_success as bound_success,
+        compare_trials as compare_trials,
+        rules_out as rules_out,
+    )
+    from ares.evaluation.results import (
+        AddedResults as AddedResults,
+        Trial as Trial,
+        add_results as add_results,
+        read_trials as read_trials,
+    )
+
+__getattr__ = lazy_exports(__name__)
