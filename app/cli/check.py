@@ -85,13 +85,6 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     add_reading_arguments(parser)
     parser.add_argument("--limit", type=episode_count, metavar="N", help="check at most N episodes")
     parser.add_argument(
-        "--listed",
-        type=episode_count,
-        default=20,
-        metavar="N",
-        help="list at most N findings of each code in the JSON, the worst (default: 20)",
-    )
-    parser.add_argument(
         "--video", action="store_true", help="decode the videos too, each file once, and check them"
     )
     add_workspace_arguments(parser, default="not used where a SOURCE is to be read")
@@ -103,8 +96,7 @@ def run_check(args: argparse.Namespace) -> int:
         with TemporaryDirectory() as folder:
             _name_workspace_sources(args, Path(folder))
             return run_check(args)
-    request = CheckRequest(datasets=_requested_datasets(args), video=args.video, num_listed=args.listed)
-    report = check_datasets(request)
+    report = check_datasets(CheckRequest(datasets=_requested_datasets(args), video=args.video))
     answer(args, report.to_json(), lambda: paragraphs(_check_report_blocks(report)))
     if not report.num_episodes:
         return ExitStatus.REFUSED
@@ -177,9 +169,7 @@ def _check_report_blocks(report: CheckReport) -> Iterator[Block]:
     for dataset in report.datasets:
         yield _dataset_summary(dataset)
         if dataset.lacks:
-            yield ("lacks for imitation learning:", *(f"  {line}" for line in dataset.lacks))
-        if dataset.warnings:
-            yield tuple(f"{count_of(number, 'episode')}: {line}" for line, number in dataset.warnings.items())
+            yield "lacks for imitation learning:\n" + "\n".join(f"  {line}" for line in dataset.lacks)
         if dataset.video is not None:
             yield _video_summary(dataset.video)
         if dataset.counts:
@@ -251,6 +241,4 @@ def _check_conclusion(report: CheckReport) -> str:
     failed = sum(dataset.num_failed for dataset in report.datasets)
     unread = f", {failed} could not be read" if failed else ""
     damaged = f", {count_of(len(report.damaged_files), 'file')} not read" if report.damaged_files else ""
-    lacking = sum(dataset.num_incomplete for dataset in report.datasets)
-    lacks = f", {lacking} incomplete" if lacking else ""
-    return f"{count_of(report.num_episodes, 'episode')} checked{unread}{lacks}{damaged}: {kinds}"
+    return f"{count_of(report.num_episodes, 'episode')} checked{unread}{damaged}: {kinds}"

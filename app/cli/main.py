@@ -30,17 +30,7 @@ COMMAND_GROUPS = {
     "data": ("ingest", "check", "fix", "audit", "show", "statistics"),
     "annotation and people": ("annotate", "models", "use", "rubric", "review", "correct", "tag", "note"),
     "selection": ("search", "set", "remove", "undo"),
-    "out and upkeep": (
-        "export",
-        "evaluate",
-        "app",
-        "status",
-        "failures",
-        "index",
-        "doctor",
-        "demo",
-        "completion",
-    ),
+    "out and upkeep": ("export", "app", "status", "failures", "index", "doctor", "demo", "completion"),
 }
 EXAMPLES = (
     "ares ingest ~/data/bridge_dataset -w ~/curation",
@@ -131,11 +121,6 @@ COMMANDS = {
             "ares set list --output csv",
             "ares set show accepted@2",
         ),
-    ),
-    "evaluate": CommandEntry(
-        "ares_app.cli.evaluate",
-        "add results of trained policies, and compare two of them",
-        ("ares evaluate add results.csv", "ares evaluate compare act-clean act-all --difference .2"),
     ),
     "tag": CommandEntry(
         "ares_app.cli.tags_and_notes",

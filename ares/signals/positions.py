@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ares.signals.gripper_levels import gripper_levels
 from ares.signals.plain_arrays import EpisodeSignals, paired_dimensions
 from ares.signals.quaternions import quaternion_starts
 from ares.statistics import DEVIATIONS_PER_MAD
@@ -40,7 +39,6 @@ class EpisodePositions:
         mean_state: (S,) means of the state.
         mean_action: (A,) means of the action.
         quaternion: (S,) whether a dimension is of a quaternion, whose sign says nothing.
-        grippers: (P, 2, 2) commands of grippers that hold, with the openings; see `gripper_levels`.
     """
 
     task: str
@@ -49,7 +47,6 @@ class EpisodePositions:
     mean_state: NDArray[np.float64]
     mean_action: NDArray[np.float64]
     quaternion: NDArray[np.bool_]
-    grippers: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -87,7 +84,6 @@ def episode_positions(signals: EpisodeSignals) -> EpisodePositions:
         mean_state=signals.state.mean(axis=0),
         mean_action=signals.action.mean(axis=0),
         quaternion=quaternion,
-        grippers=gripper_levels(signals),
     )
 
 

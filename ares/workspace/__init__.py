@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     from ares.workspace.dataset_sheet import DatasetSheet as DatasetSheet, is_dataset as is_dataset
     from ares.workspace.episode import PlayableVideo as PlayableVideo, StoredEpisode as StoredEpisode
     from ares.workspace.episodes import Episodes as Episodes
-    from ares.workspace.evaluations import (
-        PLANNED_DIFFERENCE as PLANNED_DIFFERENCE,
-        Evaluations as Evaluations,
-    )
     from ares.workspace.measuring import (
         Measurement as Measurement,
         open_measurement as open_measurement,

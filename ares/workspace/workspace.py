@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from ares.workspace.coverage import DatasetCoverage
     from ares.workspace.dataset_sheet import DatasetSheet
     from ares.workspace.episode import SegmentList
-    from ares.workspace.evaluations import Evaluations
     from ares.workspace.groups import ViewsByValue
     from ares.workspace.names import NameHit
     from ares.workspace.result_lists import (
@@ -192,13 +191,6 @@ class Workspace:
     def review(self) -> Reviews:
         """What people say is true, and the queues in which they are asked."""
         return Reviews(self.stores)
-
-    @property
-    def evaluations(self) -> Evaluations:
-        """What rollouts of trained policies say of them, and which of two is better."""
-        from ares.workspace.evaluations import Evaluations
-
-        return Evaluations(self.stores)
 
     def sheet(self, dataset: str) -> DatasetSheet:
         """What is believed of a dataset, each line with the key of a spec that corrects it.

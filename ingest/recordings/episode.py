@@ -59,6 +59,7 @@ def source_arrays(
     contents: RecordingContents,
     tracks: Mapping[str, Mapping[str, SignalTrack]],
     steps_topic: str = "",
+    steps: int = 0,
 ) -> Iterator[SourceArray]:
     """The topics of each signal in the order of its dimensions, then that of the steps, then those that are not used.
 
@@ -81,8 +82,12 @@ def source_arrays(
     if steps_topic:
         yield SourceArray(key=steps_topic, use="time", dtype=str(contents.summaries[steps_topic]))
     for topic in sorted(contents.unused):
-        summary = contents.summaries[topic]
-        yield SourceArray(key=topic, use="unused", dtype=str(summary), note=contents.reasons[topic])
+        summary, width = contents.summaries[topic], contents.widths[topic]
+        # Messages of topics are not those of the steps: a topic with numbers has them for every step.
+        shape = (steps, width) if width and summary.count > 1 else ()
+        yield SourceArray(
+            key=topic, use="unused", shape=shape, dtype=str(summary), note="its type has no known meaning"
+        )
 
 
 def _topic_array(
@@ -136,7 +141,7 @@ def load_recording(recorded: RecordedEpisode) -> Record:
     tracks = _build_tracks(contents, uri)
     clock = compute_recording_steps(contents, tracks, span, recorded.rate_hz, uri, recorded.topics.steps)
     if span is None:
-        check_topics_meet_steps(contents, tracks, clock.times, uri, recorded.topics.numbers)
+        check_topics_meet_steps(contents, tracks, clock.times, uri)
     trajectory = _make_trajectory(contents, tracks, clock.times)
     episode = make_episode(
         recorded,
@@ -151,7 +156,7 @@ def load_recording(recorded: RecordedEpisode) -> Record:
         **_declared_fields(span),
     )
     _add_time_warnings(contents, tracks, clock.times, span)
-    arrays = tuple(source_arrays(contents, tracks, recorded.topics.steps))
+    arrays = tuple(source_arrays(contents, tracks, recorded.topics.steps, len(clock.times)))
     record = Record(episode=episode, trajectory=trajectory, arrays=arrays, has_stamps=clock.has_stamps)
     return replace(record, warnings=tuple(contents.warnings))
 
@@ -233,12 +238,12 @@ def _no_content_error(contents: RecordingContents, uri: str) -> SourceError:
     return SourceError(reason, f"{uri}: {count_of(contents.num_messages, 'message')}; {topics}")
 
 
-def _build_tracks(contents: RecordingContents, uri: str) -> dict[str, Mapping[str, SignalTrack]]:
+def _build_tracks(contents: RecordingContents, uri: str) -> dict[str, dict[str, SignalTrack]]:
     """Tracks by topic and field, for the fields that have values; the first field is the main one.
 
     Raises SourceError when there is neither a track nor an image.
     """
-    tracks: dict[str, Mapping[str, SignalTrack]] = {
+    tracks = {
         topic: {
             name: build_signal_track(contents.signals[topic], name)
             for name in contents.signals[topic].fields()

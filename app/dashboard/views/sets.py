@@ -107,21 +107,10 @@ def render() -> None:
         for episode_set in sets
     ]
     draw_table(rows, "sets.list", "Open", lambda row: write_parameter("set", sets[row].label))
-    _draw_policies()
     selected = next(known for known in sets if named in (known.label, known.name, ""))
     are_spans = selected.num_spans is not None
     others = [other for other in sets if other != selected and (other.num_spans is not None) == are_spans]
     _draw_set(selected, others)
-
-
-def _draw_policies() -> None:
-    """Draw the policies of which results were added, with the interval of their success."""
-    policies = cached_reads.limited(lambda: cached_reads.workspace().evaluations.policies)
-    if policies:
-        st.caption("Policies by the success of their rollouts; `ares evaluate compare` compares two.")
-        draw_table(
-            [{**result._asdict(), "success": str(result.success)} for result in policies], "sets.policies"
-        )
 
 
 def _recipe_text(episode_set: CurationSet) -> str:
