@@ -243,7 +243,8 @@ def _list_windows(trajectory: Trajectory, rule: WindowRule) -> tuple[Trajectory,
         if length >= LEAST_SPREAD * np.sqrt(flat.size):
             vectors.append(flat / length)
             middles.append(step)
-    return np.array(vectors, np.float32).reshape(len(middles), -1), middles
+    width = (2 * half + 1) * trajectory.shape[1]
+    return np.array(vectors, np.float32).reshape(len(middles), width), middles
 
 
 def _find_middle_steps(trajectory: Trajectory, rule: WindowRule) -> list[int]:

@@ -64,6 +64,13 @@ def test_the_pairs_of_a_group_are_listed_and_those_of_none_are_none(copied: Work
     assert list_duplicate_pairs(copied.stores, "x' OR 'a' = 'a") == []
 
 
+def test_an_episode_that_never_moves_is_a_copy_of_none(copied: Workspace) -> None:
+    still = [make_record(f"still {number}", 0 * draw_course(number, 40) + number) for number in (1, 2)]
+    copied.stores.tables.episodes.add(still)
+    copied.episodes.find_duplicates()
+    assert sorted(map(len, shown_keys(copied).values())) == [2, 3]
+
+
 def test_the_same_search_again_writes_nothing(copied: Workspace) -> None:
     copied.episodes.find_duplicates()
     last = copied.stores.annotations.last_sequence()
