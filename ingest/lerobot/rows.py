@@ -225,7 +225,7 @@ def in_order(rows: EpisodeRows, warnings: list[str]) -> EpisodeRows:
     import pyarrow as pa
 
     stored = rows.numbers.get("frame_index")
-    if stored is None or stored.shape[1] != 1 or rows.count < 2:
+    if stored is None or stored.shape[1] != 1 or stored.dtype == np.bool_ or rows.count < 2:
         return rows
     frames = stored[:, 0]
     steps = frames[1:] - frames[:-1]
