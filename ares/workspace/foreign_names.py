@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
+from itertools import zip_longest
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard, TypeVar
 
@@ -27,6 +29,11 @@ from ares.store import quote_literal
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# Arguments of pandas that name columns; others hold values, which may look like one.
+_COLUMN_ARGUMENTS = frozenset(
+    ["by", "column", "columns", "func", "id_vars", "index", "keys", "labels", "on", "subset", "value_vars"]
+)
 
 
 def _read_column(view: Any, column: str) -> pd.Series[Any]:
@@ -74,20 +81,25 @@ def _query_rows(view: Any, condition: Any) -> Any:
     try:
         return view.where(condition)
     except AresError:
-        frame = view.to_pandas()
-        names = read_foreign_names()["columns"].items()
-        try:
-            return view[
-                frame.assign(**{other: frame[name] for other, name in names if name in frame}).eval(condition)
-            ]
-        except Exception:
-            pass  # then it is neither
+        words = dict.fromkeys(re.findall(r"\w+", str(condition)))
+        names = [word for word in words if column_of(word, view.columns) in view.columns]
+        with suppress(Exception):  # what is no condition of pandas either is told as a filter
+            return view[view.to_pandas(names).eval(condition)]
         raise
 
 
 def _step_bounds(view: Any) -> dict[str, list[int]]:
     ends = view["num_steps"].cumsum()
     return {"from": (ends - view["num_steps"]).tolist(), "to": ends.tolist()}
+
+
+def _list_camera_keys(view: Any) -> list[str]:
+    """The cameras that some episode has, as LeRobot names them."""
+    import pyarrow.compute as pc
+
+    cameras = pc.list_flatten(view.to_arrow(["cameras"])["cameras"])
+    names = pc.struct_field(cameras, "name").unique().to_pylist()
+    return [f"observation.images.{name}" for name in sorted(names)]
 
 
 class _ColumnKinds(dict[str, str]):
@@ -152,7 +164,7 @@ _VIEW_NAMES: Mapping[str, Callable[..., Any] | property] = {
         ("iter_samples", lambda self, progress=False: iter(self)),
         ("num_rows num_episodes total_episodes", property(len)),
         ("meta episodes", property(lambda self: self)),
-        ("camera_keys image_keys video_keys", property(lambda self: self[0]["camera_keys"])),
+        ("camera_keys image_keys video_keys", property(_list_camera_keys)),
         ("tasks", property(lambda self: self.unique("instruction"))),
         ("robot_type", property(lambda self: self.unique("robot"))),
         ("episode_data_index", property(_step_bounds)),
@@ -166,13 +178,19 @@ _VIEW_NAMES: Mapping[str, Callable[..., Any] | property] = {
 }
 
 
+def _search_similar(workspace: Any, query: Any, k: int = 20) -> Any:
+    """Episodes near to one, which is given as it is or by its id, or to a text."""
+    is_text = isinstance(query, str) and query not in workspace.episodes
+    return workspace.search(query, limit=k) if is_text else workspace.search(like=query, limit=k)
+
+
 # Methods of a workspace elsewhere.
 _WORKSPACE_NAMES: Mapping[str, Callable[..., Any]] = {
     "save_view": lambda self, name, view: self.sets.create(name, view),
     "list_saved_views": lambda self: list(self.sets),
     "load_saved_view": lambda self, name: self.sets[name].members,
     "delete_saved_view": lambda self, name: self.sets.delete(name),
-    "sort_by_similarity": lambda self, query, k=20: self.search(like=query, limit=k),
+    "sort_by_similarity": _search_similar,
 }
 MISSING = object()
 
@@ -222,10 +240,14 @@ def _call_pandas(view: Any, name: str, *args: Any, **kwargs: Any) -> Any:
     from inspect import signature
 
     parameters = signature(getattr(import_optional("pandas").DataFrame, name)).parameters
-    args, kwargs = (
-        _translate_names(view, args),
-        {name: _translate_names(view, value) for name, value in kwargs.items()},
+    of_columns = _COLUMN_ARGUMENTS | ({"values"} if name.startswith("pivot") else set())
+    args = tuple(
+        _translate_names(view, value) if key in of_columns else value
+        for key, value in zip_longest(list(parameters)[1 : len(args) + 1], args)
     )
+    kwargs = {
+        key: _translate_names(view, value) if key in of_columns else value for key, value in kwargs.items()
+    }
     if (name != "describe" or "include" in kwargs) and "numeric_only" not in parameters:
         frame = view.to_pandas()
     elif args and isinstance(args[0], str):

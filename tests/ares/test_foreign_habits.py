@@ -58,6 +58,7 @@ df.query("task LIKE '%door%'") => view.where("instruction LIKE '%door%'")
 df.query("num_steps > 50 and task.str.contains('door')") => view.where("num_steps > 50 AND instruction LIKE '%door%'")
 df.loc[df.success, ["task", "length"]].shape, len(df.loc[df["length"] > 50, "task"]) => ((3, 2), 3)
 df.nlargest(1, "length")["num_steps"].item(), df.rename(columns={"length": "n"})["n"].sum() => (55, df.num_frames)
+df.add_prefix("id").columns[0], df.agg({"length": "max"}).item() => ("idepisode_id", 55)
 df.describe(include="all").shape[1], df.dropna(subset=["task"]).shape[0] => (len(view.columns), 6)
 df.sort_values("task") => view.sort("instruction")
 df.bounds("nope") !! no column 'nope'
@@ -187,7 +188,7 @@ ds[0][3].get("observation.state"), "task" in ds[0][3], ds[0][3].get("none", 5) =
 ds[0].camera_keys => ["observation.images.image", "observation.images.wrist_image"]
 ds.episode_data_index["from"][1], ds.episode_data_index["to"][-1] => (len(view[0]), ds.num_frames)
 ds.hf_dataset !! use datasets.Dataset(view.to_arrow()) or ws.torch_dataset(view)
-ds.camera_keys => view[0].camera_keys
+ds.camera_keys, set(ws.meta.camera_keys) => (view[0].camera_keys, {key for ep in ws.episodes for key in ep.camera_keys})
 """,
     "views": """
 view[:2] | view[4:6] => [*view[:2], *view[4:6]]
