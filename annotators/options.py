@@ -11,6 +11,8 @@ from ares.episode import Json
 from ares.errors import RequestError
 
 _MODEL_ATTRIBUTE = "options_model"
+# Of the annotators that ship, those that measure signals and columns: they have no model.
+WITHOUT_MODEL = ("motion", "valuation")
 
 
 class AnnotatorOptions(BaseModel):
@@ -91,10 +93,6 @@ def select_options_by_annotator(
     for name, model in models.items():
         parse_options(model, selected[name], name)
     return selected
-
-
-# Of the annotators that ship, those that measure signals and columns: they have no model.
-WITHOUT_MODEL = ("motion", "valuation")
 
 
 def check_single_model_option(model: str, names: Iterable[str]) -> None:

@@ -233,8 +233,11 @@ def _annotate_in_order(
 
 
 def _group_by_order(stores: Stores, request: AnnotateRequest, engine: Engine) -> list[AnnotateRequest]:
-    """The request in up to three parts: on a cluster those without a model first, as models load for minutes; last the
-    annotators that read what others of it store."""
+    """The request in up to three parts, in order.
+
+    On a cluster the annotators without a model come first, since models load for minutes. Those that read what others
+    of the request store come last.
+    """
     faults: dict[str, AresError] = {}
     factories = import_factories(request, faults)
     readers = [

@@ -11,6 +11,16 @@ from ares.annotation import Cost
 from ares.episode import Camera, Json
 from ares_annotators.base import Subject, Work
 
+# Set by hand and fitted to no labels. A probability counts by its log-odds, within these bounds: no single part decides
+# alone. Progress and caption move the result a little.
+_LEAST_PART_PROBABILITY = 0.01
+_PROBABILITY_WEIGHTS = {"outcome_token": 0.6, "outcome_vote": 0.4}
+# Value that says nothing, and the log-odds of success per unit above it.
+_LINEAR_WEIGHTS = {"caption_outcome": (0.0, 0.5), "progress_order": (0.3, 0.6)}
+FAILURE_BELOW, SUCCESS_FROM = 0.3, 0.7
+# A part with one of these beginnings says how the episode ended; without any the verdict is unsure.
+OUTCOME_PREFIX, CAPTION_PREFIX = "outcome_", "caption_"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
@@ -48,16 +58,6 @@ def choose_judged_cameras(subject: Subject, name: str) -> list[Camera]:
     """Every good camera, or the one of that name."""
     return [camera for camera in subject.episode.good_cameras if not name or camera.name == name]
 
-
-# Set by hand and fitted to no labels. A probability counts by its log-odds, within these bounds: no single part decides
-# alone. Progress and caption move the result a little.
-_LEAST_PART_PROBABILITY = 0.01
-_PROBABILITY_WEIGHTS = {"outcome_token": 0.6, "outcome_vote": 0.4}
-# Value that says nothing, and the log-odds of success per unit above it.
-_LINEAR_WEIGHTS = {"caption_outcome": (0.0, 0.5), "progress_order": (0.3, 0.6)}
-FAILURE_BELOW, SUCCESS_FROM = 0.3, 0.7
-# A part with one of these beginnings says how the episode ended; without any the verdict is unsure.
-OUTCOME_PREFIX, CAPTION_PREFIX = "outcome_", "caption_"
 
 SuccessVerdict = Literal["success", "failure", "unsure"]
 

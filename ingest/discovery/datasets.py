@@ -364,16 +364,16 @@ class TreeDatasetOpener:
             entries = None if is_url(folder) else self.tree.folders.get(folder)
             others = self.used_files.rest_of(entries).files if entries else ()
             tables = [f"{folder}/{name}" for name in others if is_table(name)][:MOST_LABEL_FILES]
-            texts = {path: texts_in for path in tables if (texts_in := read_possible_names(Path(path)))}
+            texts = {path: names for path in tables if (names := read_possible_names(Path(path)))}
             for opened in (opened for opened in below if opened.sources and texts):
                 with suppress(AresError):  # who lists its episodes tells the fault
                     again = replace(opened).reopen(opened.options)
-                    names = EpisodeNames([item.key for source in again for item in GuardedItems(source)])
+                    episodes = EpisodeNames([item.key for source in again for item in GuardedItems(source)])
                     opened.add_warnings(
                         f"{posixpath.basename(path)} above its folder names its episodes and is not read: "
                         f"move it to {opened.path}"
                         for path in texts
-                        if any(map(names.find_text, texts[path]))
+                        if any(map(episodes.find_text, texts[path]))
                     )
 
     def _folder_ingesters(self) -> list[FolderIngester]:
