@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from functools import partial
 from importlib.util import find_spec
 from itertools import zip_longest
@@ -368,4 +369,8 @@ def suggest_form(self: Any, name: str) -> str:
     if nearest := nearest_names(name, [*public, *foreign, *map(str, columns)]):
         forms = (f".{known}" if hasattr(self, known) else f"[{known!r}]" for known in nearest)
         return f"use {' or '.join(called + form for form in forms)}"
+    for part in (called, *((kind._part[1]._called,) if hasattr(kind, "_part") else ())):
+        for pattern, form in read_foreign_names().get(part, {}).items():
+            if "*" in pattern and fnmatchcase(name, pattern):
+                return "use " + (form if part == called else re.sub(rf"\b{part}\b", kind._part[0], form))
     return f"{suggest_column(name, list(columns))}there are: {', '.join([*public, *foreign])}"

@@ -439,8 +439,8 @@ def test_at_most_a_fifth_of_a_hundred_lines_is_refused() -> None:
 @pytest.mark.parametrize("called", ["view", "ep", "ws", "ws.sets", "table", "the_set", "hit"])
 def test_every_foreign_name_works_or_says_what_can_be_typed(typed: dict[str, Any], called: str) -> None:
     thing = eval(called, typed)
-    names = {name for part in read_foreign_names().values() for name in part if name.isidentifier()}
-    for name in sorted(names):
+    typed_names = {name.replace("*", "xyz") for part in read_foreign_names().values() for name in part}
+    for name in sorted(filter(str.isidentifier, typed_names)):
         if name.startswith("__") or hasattr(thing, name):
             continue
         with pytest.raises(AttributeError) as refused:
