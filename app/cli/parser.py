@@ -1,4 +1,4 @@
-"""The parser of arguments: an error is one line with the nearest name, and an option that is gone says what to use."""
+"""The parser of arguments: an error is one line with the nearest name, and a word of another tool says what to use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from ares.console import visible_lines, write_stderr
 from ares.registry import did_you_mean
-from ares_app.cli.gone import GONE_OPTIONS, TYPED_WORDS
+from ares_app.cli.typed_words import TYPED_WORDS
 
 _EXIT_REFUSED = 2
 
@@ -62,8 +62,6 @@ class CommandParser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            if replacement := GONE_OPTIONS.get(f"{self.prog} {value}"):
-                raise argparse.ArgumentError(None, f"{value} is gone: {replacement}")
             kind = (action.metavar if isinstance(action.metavar, str) else action.dest).lower()
             if meant := TYPED_WORDS.get(f"{self.prog} {value}"):
                 raise argparse.ArgumentError(None, f"no {kind} {value!r}: {meant}")
@@ -98,11 +96,11 @@ class CommandParser(argparse.ArgumentParser):
         if not option:
             meant = TYPED_WORDS.get(f"{self.prog} *", "")
             return f"{extras[0]!r} is an argument too many" + (f": {meant}" if meant else "")
-        if replacement := GONE_OPTIONS.get(f"{self.prog} {option}"):
-            return f"{option} is gone: {replacement}"
         if instead := TYPED_WORDS.get(f"{self.prog} {option}"):
             return f"no option {option!r}: {instead}"
         known = [flag for flag in self.options_by_flag() if flag.startswith("--")]
         longer = [name for name in known if name.startswith(option)] if option.startswith("--") else []
         hint = f"did you mean {longer[0]!r}?" if longer else did_you_mean(option, known).strip()
+        if "--write-options" in known:
+            hint = f"{hint} `--write-options FILE` writes a file with the further ones, for --options".strip()
         return f"no option {option!r}" + (f": {hint}" if hint else "")

@@ -13,7 +13,6 @@ import ares
 from ares.checks import QualityFinding
 from ares.media import encode_mp4
 from ares.reports.finding_counts import FindingCounter
-from ares_app.cli.gone import GONE_OPTIONS
 from tests.app.cli.conftest import Refused
 from tests.app.cli.motion_dataset import RATE_HZ, random_motions, write_motions
 from tests.generators.scenes import filmed_dataset, random_scene
@@ -136,13 +135,6 @@ def test_what_is_of_the_files_of_a_dataset_is_of_no_episode() -> None:
     assert [(count.code, count.num_episodes) for count in counter.counts()] == [("A062", 0)]
     counter.add("episode", "meta/episodes/0.parquet", [total])
     assert [(count.code, count.num_episodes) for count in counter.counts()] == [("A062", 1)]
-
-
-def test_an_option_or_a_command_that_is_gone_names_what_does_its_work(refused: Refused) -> None:
-    for gone, answer in GONE_OPTIONS.items():
-        command, name = gone.rsplit(" ", 1)
-        line = refused(*command.split()[1:], *(["1", "2"] if name.startswith("-") else []), name)
-        assert line.startswith(f"{command}: {name} is gone: {answer}")
 
 
 def test_videos_are_decoded_where_they_lie_if_that_is_asked_for(

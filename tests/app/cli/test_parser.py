@@ -10,8 +10,8 @@ import pytest
 
 from ares.console import Verbosity
 from ares.workspace import Workspace
-from ares_app.cli.gone import TYPED_WORDS
 from ares_app.cli.main import COMMAND_GROUPS, COMMANDS, build_parser, find_selected_command, main
+from ares_app.cli.typed_words import TYPED_WORDS
 from tests.app.cli.conftest import Refused
 
 Capture = pytest.CaptureFixture[str]
@@ -36,6 +36,10 @@ def parse(line: str) -> argparse.Namespace:
         ("merge a b", "ares: no command 'merge': `ares set union NEW SET SET` joins sets; `ares export"),
         ("stats", "ares: no command 'stats': `ares statistics task` counts by task"),
         ("set rm x", "ares set: no action 'rm': `ares set delete NAME` deletes a set"),
+        (
+            "annotate caption --dtype x",
+            "`--write-options FILE` writes a file with the further ones",
+        ),
         ("set create x --wher y", "ares set create: no option '--wher': did you mean '--where'?"),
         ("search mug --output cvs", "ares search: no format 'cvs': did you mean 'csv'?"),
         ("ingest x --media cpoy", "did you mean 'copy'?"),
