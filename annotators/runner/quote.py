@@ -12,7 +12,7 @@ from ares.annotation import Cost
 from ares.console import count_of
 from ares.episode import Episode
 from ares.errors import PluginError
-from ares.jobs import AnnotateEstimate, EpisodeSelection, measure_rate
+from ares.jobs import AnnotateEstimate, EpisodeSelection
 from ares_annotators.base import Subject
 from ares_annotators.models import UNKNOWN_UNTIL_LOADED, price_usd
 from ares_annotators.runner.annotator_run import AnnotatorRun, list_subject_ids, read_annotations
@@ -50,25 +50,9 @@ def estimate_tasks(
         for task in tasks
     ]
     return [
-        _with_time(
-            stores,
-            task,
-            _estimate_task(stores, task, task_counts, task_subjects, sample, price),
-        )
+        _estimate_task(stores, task, task_counts, task_subjects, sample, price)
         for task, task_counts, task_subjects in zip(tasks, counts, subjects, strict=True)
     ]
-
-
-def _with_time(stores: Stores, task: AnnotatorRun, estimate: AnnotateEstimate) -> AnnotateEstimate:
-    """The estimate with the time of the rest, where this producer has worked in the workspace, or its model has."""
-    producer, name = task.annotator.producer, f"annotate {task.name}"
-    rate = measure_rate(stores.annotations, name, producer=producer.maker_id) or measure_rate(
-        stores.annotations, name, model=producer.model
-    )
-    if rate is None:
-        return estimate
-    rest = estimate.planned - (estimate.already or 0)
-    return replace(estimate, seconds=rate.seconds / rate.items * rest, timed=rate.items)
 
 
 class _SubjectCounts(NamedTuple):

@@ -28,7 +28,6 @@ from ares.jobs import (
     engine_or_local,
     make_concurrency_getter,
     open_engine,
-    record_job,
     run_pipeline,
 )
 from ares.rubric import read_tripwires
@@ -171,7 +170,7 @@ def annotate(
                     engine, stores, replace(request, names=names), total, report_line
                 )
         reports = collect_run_reports(tasks, faults, request.names, total, time.monotonic() - started_at)
-        return _record_reports(stores, reports)
+        return _add_tripwires(stores, reports)
 
 
 def estimate(stores: Stores, request: AnnotateRequest) -> list[AnnotateEstimate]:
@@ -344,13 +343,10 @@ def _has_work(stores: Stores, task: AnnotatorRun, tasks: Sequence[AnnotatorRun],
     return False
 
 
-def _record_reports(stores: Stores, reports: Sequence[AnnotateReport]) -> tuple[AnnotateReport, ...]:
-    """The reports with what the controls of judges say, kept as the newest of their annotators."""
+def _add_tripwires(stores: Stores, reports: Sequence[AnnotateReport]) -> tuple[AnnotateReport, ...]:
+    """The reports with what the controls of judges say."""
     tripwires = read_tripwires(stores.annotations)
-    complete = tuple(replace(report, judge_tripwire=tripwires.get(report.producer, {})) for report in reports)
-    for report in complete:
-        record_job(stores.annotations, f"annotate {report.annotator}", report.to_json())
-    return complete
+    return tuple(replace(report, judge_tripwire=tripwires.get(report.producer, {})) for report in reports)
 
 
 def _embed_new_texts(stores: Stores, tasks: Sequence[AnnotatorRun], report: Callable[[str], None]) -> int:

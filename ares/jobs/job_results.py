@@ -320,9 +320,6 @@ class AnnotateEstimate:
         frames: Frames to decode for the rest, or for all where that is unknown.
         cost: Calls, tokens and money for the rest; `usd` is None when the price is not known.
         measured: Subjects whose cost was measured in the workspace and is scaled up; 0 where it is computed.
-        seconds: How long the rest takes by what earlier runs of this producer, or of its model, took; None without
-            any.
-        timed: Subjects of these earlier runs.
     """
 
     annotator: str
@@ -332,15 +329,12 @@ class AnnotateEstimate:
     cost: Cost
     measured: int = 0
     again: int = 0
-    seconds: float | None = None
-    timed: int = 0
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares annotate --dry-run --json`."""
         stated = asdict(self)
         del stated["cost"]
-        seconds = None if self.seconds is None else round(self.seconds, 1)
-        return {**stated, **_cost_json(self.cost), "seconds": seconds}
+        return {**stated, **_cost_json(self.cost)}
 
 
 def _cost_json(cost: Cost) -> dict[str, Json]:
