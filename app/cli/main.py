@@ -28,7 +28,7 @@ from ares_app.stop_signals import end_process
 # The commands in `ares --help`, by what they are for.
 COMMAND_GROUPS = {
     "data": ("ingest", "check", "fix", "audit", "show", "statistics"),
-    "annotation and people": ("annotate", "models", "use", "rubric", "review", "correct", "tag", "note"),
+    "annotation and people": ("annotate", "use", "rubric", "review", "correct", "tag", "note"),
     "selection": ("search", "set", "remove", "undo"),
     "out and upkeep": ("export", "app", "status", "failures", "index", "doctor", "demo", "completion"),
 }
@@ -42,7 +42,7 @@ EXAMPLES = (
 # These build no DataFrame; as programs they skip the import of pandas, which takes a second.
 _WITHOUT_PANDAS = ("check", "doctor", "fix", "index", "ingest", "set", "show", "status", "use")
 # Commands that change nothing: all that can be said of them when they are stopped.
-_READING = ("search", "show", "rubric", "models", "status", "completion")
+_READING = ("search", "show", "rubric", "status", "completion")
 _NOTHING_CHANGED = "nothing was changed"
 _STORED_STAYS = "what was stored until then stays; run the same command again"
 _KEPT = dict.fromkeys(_READING, _NOTHING_CHANGED)
@@ -184,11 +184,6 @@ COMMANDS = {
             "ares rubric show caption",
             "ares rubric attack --budget 5 -w ~/curation",
         ),
-    ),
-    "models": CommandEntry(
-        "ares_app.cli.models",
-        "list the configured models, and whether they are on this machine",
-        ("ares models", "ares models --json"),
     ),
     "status": CommandEntry(
         "ares_app.cli.status", "what the workspace holds", ("ares status -w ~/curation --json",)
