@@ -447,11 +447,3 @@ def drop_current_folder_from_path() -> None:
 def _is_current_folder(entry: str) -> bool:
     """Whether an entry of a path means the folder that is current when it is read, whichever that is."""
     return os.path.normpath(entry) == os.curdir
-
-
-def read_completion_line() -> str | None:
-    """The command line, to the cursor, of a shell that asks by argcomplete what may follow; None where none asks."""
-    if "_ARGCOMPLETE" not in os.environ:
-        return None
-    line, point = os.environ.get("COMP_LINE", ""), os.environ.get("COMP_POINT", "")
-    return line[: int(point)] if point.isdecimal() else line

@@ -81,6 +81,7 @@ failures list | limit | 50 are shown, and --json has all
 failures list, failures accept | reason | name the text itself, without an option
 failures list, failures accept | where | name the id of the episode, or another text of the failure
 failures clear | - | `ares failures accept` marks failures as known; work that succeeds later leaves the list
+completion | - | `ares --help` and `ares COMMAND --help` list what there is; a wrong word names the nearest
 models | - | `ares annotate caption --limit 1` says in one line what is wrong with a model; settings name the models
 status | strict-coverage | --coverage has this exit status
 app | export-dir | export_dirs in ares.toml, or ARES_EXPORT_DIRS
