@@ -75,7 +75,7 @@ review create | guideline | review_guideline in ares.toml, or ARES_REVIEW_GUIDEL
 review create, review next, review measure, correct, undo | person | ARES_PERSON=NAME says who you are
 review export | person | the answers have a column with the person
 review export | queue | name the queue behind the file: `ares review export FILE QUEUE`
-remove | vectors | in Python `ws.remove_vectors(NAME)` deletes what `ws.add_vectors` has stored
+remove | vectors | vectors of an encoder that is a plug-in are stored by `ares annotate embed`, and stay
 undo | limit | the last 20 are shown, and --json has all
 failures list | limit | 50 are shown, and --json has all
 failures list, failures accept | reason | name the text itself, without an option

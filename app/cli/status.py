@@ -104,14 +104,12 @@ def _status_blocks(document: dict[str, Any]) -> Iterator[Block]:
         ),
         _counts_table("calls of", document["spent"], ("calls", "tokens_in", "tokens_out", "usd")),
     )
-    added = [name.partition("/")[2] for name, table in document["tables"].items() if table.get("own")]
-    line = f"vectors of your own: {', '.join(added)}; `ws.remove_vectors(NAME)` of Python deletes them"
     mixed = [
         f"{count_of(count, 'episode')} with a {name} by an older producer: "
         f"`ares use {name}=PRODUCER` shows that one alone"
         for name, count in document["mixed_makers"].items()
     ]
-    lines = [*([line] if added else ()), *mixed, *describe_uncounted(document["uncounted_answers"])]
+    lines = [*mixed, *describe_uncounted(document["uncounted_answers"])]
     return paragraphs([headline, *(table for table in tables if table.rows), *lines])
 
 
