@@ -335,15 +335,6 @@ def is_same_file(path: Path, other: Path) -> bool:
         return False
 
 
-def environment_variables() -> dict[str, str]:
-    """The variables of ARES that are set, by name; secrets are replaced by "***"."""
-    return {
-        variable: "***" if field in _SECRETS else os.environ[variable]
-        for field, variable in _VARIABLES.items()
-        if os.environ.get(variable)
-    }
-
-
 def read_rank() -> tuple[int, int]:
     """Number of this process of a training from 0, and of all, as launchers such as torchrun say it; 0 of 1 alone."""
     texts = [os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE")]

@@ -83,6 +83,7 @@ failures list, failures accept | where | name the id of the episode, or another 
 failures clear | - | `ares failures accept` marks failures as known; work that succeeds later leaves the list
 completion | - | `ares --help` and `ares COMMAND --help` list what there is; a wrong word names the nearest
 models | - | `ares annotate caption --limit 1` says in one line what is wrong with a model; settings name the models
+doctor | environment | `pip list` shows what is installed, `env` the variables; an error names a missing extra
 status | strict-coverage | --coverage has this exit status
 app | export-dir | export_dirs in ares.toml, or ARES_EXPORT_DIRS
 app | query-seconds | query_seconds in ares.toml, or ARES_QUERY_SECONDS
@@ -133,7 +134,7 @@ ares | restore revert rollback | `ares undo` takes the last action back
 ares | history log | `ares undo --list` shows what was done
 ares | errors failed | `ares failures list` shows what failed
 ares | version | `ares --version` prints it
-ares | config settings env | `ares doctor --environment` shows them; settings stand in ares.toml
+ares | config settings env | settings stand in ares.toml and in variables such as ARES_WORKSPACE: docs/settings.md
 ares set | ls | `ares set list` lists sets
 ares set | rm remove drop | `ares set delete NAME` deletes a set
 ares set | new add make freeze | `ares set create NAME --where SQL` freezes a set

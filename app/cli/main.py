@@ -213,7 +213,6 @@ COMMANDS = {
             "ares doctor --repair",
             "ares doctor --rebuild",
             "ares doctor --relocate /mnt/old=/mnt/new",
-            "ares doctor --environment",
         ),
     ),
     "app": CommandEntry(
