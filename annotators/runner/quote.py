@@ -61,12 +61,10 @@ class _SubjectCounts(NamedTuple):
     Attributes:
         planned: All of them.
         already: Those that its producer has done.
-        again: Those of the rest that another producer, but no person, has done.
     """
 
     planned: int = 0
     already: int = 0
-    again: int = 0
 
 
 def _count_subjects(
@@ -93,7 +91,6 @@ def _counts_by_episode(
     stores: Stores, tasks: Sequence[AnnotatorRun], where: str, described: Sequence[str]
 ) -> Iterator[list[_SubjectCounts]]:
     """For each episode the numbers of its subjects by annotator, in the order of a run."""
-    others = _find_other_producers(stores, tasks)
     for ids in stores.tables.episodes.id_batches(where):
         # Only what is described by others has to be read: an episode is the subject itself.
         episodes = stores.tables.episodes.get(ids) if described else []
@@ -106,36 +103,12 @@ def _counts_by_episode(
             stores.annotations.find_done_subjects(task.annotator.producer.maker_id, subjects)
             for task, subjects in zip(tasks, all_subjects, strict=True)
         ]
-        again = [
-            set().union(
-                *(stores.annotations.find_done_subjects(maker_id, subjects) for maker_id in producers)
-            )
-            - known
-            for producers, subjects, known in zip(others, all_subjects, done, strict=True)
-        ]
         for id in ids:
             episode_subjects = [subjects.get(id, ()) for subjects in by_annotator]
             yield [
-                _SubjectCounts(
-                    len(subjects), len(known.intersection(subjects)), len(old.intersection(subjects))
-                )
-                for subjects, known, old in zip(episode_subjects, done, again, strict=True)
+                _SubjectCounts(len(subjects), len(known.intersection(subjects)))
+                for subjects, known in zip(episode_subjects, done, strict=True)
             ]
-
-
-def _find_other_producers(stores: Stores, tasks: Sequence[AnnotatorRun]) -> list[list[str]]:
-    """For each annotator its other producers, people left out: what they say is not said again by a run."""
-    producers = stores.annotations.producers()
-    return [
-        [
-            maker_id
-            for maker_id, producer in producers.items()
-            if producer.annotator == task.name
-            and producer.kind != "person"
-            and maker_id != task.annotator.producer.maker_id
-        ]
-        for task in tasks
-    ]
 
 
 def _is_unknown(task: AnnotatorRun, stores: Stores) -> bool:
@@ -169,7 +142,6 @@ def _estimate_task(
         frames=round(frames),
         cost=cost,
         measured=len(measured),
-        again=0 if already is None else counts.again,
     )
 
 

@@ -180,8 +180,6 @@ def _estimate_blocks(estimates: Sequence[AnnotateEstimate], quotes: list[dict[st
     for quote in quotes:
         if quote["measured"]:
             yield f"{quote['annotator']}: scaled up from what {quote['measured']} have cost in this workspace"
-        if quote["again"]:
-            yield f"{quote['annotator']}: {quote['again']} of them have a value of another producer, made again here"
     unknown = [str(quote["annotator"]) for quote in quotes if quote["already"] is None]
     if unknown:
         yield (

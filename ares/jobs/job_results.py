@@ -316,7 +316,6 @@ class AnnotateEstimate:
         annotator: Plug-in name.
         planned: Subjects in the episodes that match the filter, as they are now.
         already: Those that this producer has done; None where that is unknown until its model is loaded.
-        again: Those of the rest that another producer of the annotator has done, such as grades of an earlier rubric.
         frames: Frames to decode for the rest, or for all where that is unknown.
         cost: Calls, tokens and money for the rest; `usd` is None when the price is not known.
         measured: Subjects whose cost was measured in the workspace and is scaled up; 0 where it is computed.
@@ -328,7 +327,6 @@ class AnnotateEstimate:
     frames: int
     cost: Cost
     measured: int = 0
-    again: int = 0
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares annotate --dry-run --json`."""
