@@ -275,15 +275,14 @@ class AnnotateReport(JobCounts):
         annotator: Plug-in name.
         producer: maker_id of its annotations.
         model: Model that it used, or "".
-        run_seconds: Duration of the whole run; `seconds` is the time of this annotator's loading and calls.
         cost: Calls, tokens and money.
+        seconds: Time of its loading and calls.
         judge_tripwire: For a judge what its controls say so far, by dataset, see `ares.rubric.read_tripwires`.
     """
 
     annotator: str
     producer: str
     model: str
-    run_seconds: float = 0.0
     cost: Cost = field(default_factory=Cost)
     judge_tripwire: Mapping[str, Json] = field(default_factory=dict)
     open: int = 0
@@ -301,7 +300,6 @@ class AnnotateReport(JobCounts):
             "open": self.open,
             "ended_by": self.ended_by,
             "end_reason": self.end_reason,
-            "run_seconds": round(self.run_seconds, 3),
             **_cost_json(self.cost),
             "judge_tripwire": dict(self.judge_tripwire),
             **({"lost": [loss.to_json() for loss in self.lost]} if self.lost else {}),
