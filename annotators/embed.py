@@ -136,7 +136,7 @@ class EmbedAnnotator:
         self._encoder = load_encoder_for(spec, options, stores)
         self._sampling, self._camera = parse_frame_sampling(own.sample), own.camera
         settings: dict[str, Json] = {**self._sampling.producer_settings(), **own.producer_settings()}
-        self.space, self.needs = self._encoder.name, estimate_worker_resources("embed", spec)
+        self.space, self.needs = self._encoder.name, estimate_worker_resources(spec)
         self.producer = Producer(
             annotator="embed", version=_VERSION, model=self.space, settings=settings, kind="model"
         )

@@ -335,15 +335,6 @@ def is_same_file(path: Path, other: Path) -> bool:
         return False
 
 
-def environment_variables() -> dict[str, str]:
-    """The variables of ARES that are set, by name; secrets are replaced by "***"."""
-    return {
-        variable: "***" if field in _SECRETS else os.environ[variable]
-        for field, variable in _VARIABLES.items()
-        if os.environ.get(variable)
-    }
-
-
 def read_rank() -> tuple[int, int]:
     """Number of this process of a training from 0, and of all, as launchers such as torchrun say it; 0 of 1 alone."""
     texts = [os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE")]
@@ -447,11 +438,3 @@ def drop_current_folder_from_path() -> None:
 def _is_current_folder(entry: str) -> bool:
     """Whether an entry of a path means the folder that is current when it is read, whichever that is."""
     return os.path.normpath(entry) == os.curdir
-
-
-def read_completion_line() -> str | None:
-    """The command line, to the cursor, of a shell that asks by argcomplete what may follow; None where none asks."""
-    if "_ARGCOMPLETE" not in os.environ:
-        return None
-    line, point = os.environ.get("COMP_LINE", ""), os.environ.get("COMP_POINT", "")
-    return line[: int(point)] if point.isdecimal() else line

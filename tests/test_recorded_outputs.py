@@ -77,7 +77,6 @@ SESSIONS = {
         "failures list",
         "failures accept cut --yes",
         "index",
-        "models",
         "rubric show caption",
         "annotate embed caption --dry-run",
         "annotate motion --where \"format = 'rlds'\"",

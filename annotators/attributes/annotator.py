@@ -127,7 +127,7 @@ class AttributesAnnotator:
         self.producer = _attributes_producer(own, fields, self._source)
         self.batch_size, self.workers = self._source.batch_size, self._source.workers
         self.call_limit = self._source.call_limit
-        self.needs = estimate_worker_resources("embed" if own.by == "clip" else "caption", spec)
+        self.needs = estimate_worker_resources(spec)
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """The frames of a subject that are looked at."""

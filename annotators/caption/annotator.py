@@ -348,7 +348,7 @@ class CaptionAnnotator:
         self._vlm = vlm = self.captioner.vlm
         self.producer = self.captioner.producer
         self.batch_size, self.workers, self.call_limit = vlm.batch_size, vlm.workers, call_limit(vlm)
-        self.needs = estimate_worker_resources("caption", self._spec)
+        self.needs = estimate_worker_resources(self._spec)
         is_from_segments = options.parse(CaptionOptions).text_from == "segments"
         self._writer = EpisodeWriter(self.captioner, stores, SEGMENT_CAPTION) if is_from_segments else None
 

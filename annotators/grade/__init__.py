@@ -12,9 +12,6 @@ if TYPE_CHECKING:
         run_attack as run_attack,
     )
     from ares_annotators.grade.clip_judge import ClipJudge as ClipJudge
-    from ares_annotators.grade.rubric_files import (
-        list_shipped_rubrics as list_shipped_rubrics,
-        load_rubric as load_rubric,
-    )
+    from ares_annotators.grade.rubric_files import load_rubric as load_rubric
 
 __getattr__ = lazy_exports(__name__)

@@ -52,7 +52,7 @@ def load_judges(
 
 def sum_judge_resources(specs: Sequence[str]) -> WorkerNeeds:
     """What a worker with all judges takes of a machine."""
-    needs = [estimate_worker_resources("judge", spec) for spec in specs]
+    needs = [estimate_worker_resources(spec) for spec in specs]
     memory = sum(need.memory_bytes for need in needs)
     return replace(needs[0], memory_bytes=memory, gpus=max(need.gpus for need in needs))
 

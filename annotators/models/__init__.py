@@ -32,12 +32,6 @@ if TYPE_CHECKING:
         count_image_tokens as count_image_tokens,
         estimate_image_tokens as estimate_image_tokens,
     )
-    from ares_annotators.models.inventory import (
-        ModelDescription as ModelDescription,
-        describe_models as describe_models,
-        estimate_worker_resources as estimate_worker_resources,
-        shared_language_model as shared_language_model,
-    )
     from ares_annotators.models.load import load_vlm as load_vlm
     from ares_annotators.models.load_encoder import (
         NamedEncoder as NamedEncoder,
@@ -49,6 +43,7 @@ if TYPE_CHECKING:
         ModelFamily as ModelFamily,
         find_family as find_family,
     )
+    from ares_annotators.models.model_info import estimate_worker_resources as estimate_worker_resources
     from ares_annotators.models.paid_calls import (
         ReadableImages as ReadableImages,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -70,12 +69,6 @@ def find_family(name: str, file: str = "") -> ModelFamily:
         if re.match(entry.pattern, base_name):
             return ModelFamily(entry.family, entry.language_model)
     return ModelFamily(model_family(base_name), "")
-
-
-def find_shared_lineage(families: Iterable[str]) -> str:
-    """The family of language models that some language models have in common, or ""."""
-    lineages = {model_family(language_model) if language_model else "" for language_model in families}
-    return lineages.pop() if len(lineages) == 1 else ""
 
 
 @cache

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ares.io import hub_constants
 
@@ -48,29 +47,6 @@ class ModelFiles(NamedTuple):
             return sum(math.prod(shape) for path in self.weight_files for shape in _tensor_shapes(path))
         except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError, struct.error):
             return None
-
-    def language_model(self) -> str:
-        """Type of the language model by config.json ("qwen2"), or ""."""
-        config = self._config()
-        text = config.get("text_config")
-        model_type = text.get("model_type") if isinstance(text, dict) else config.get("model_type")
-        return str(model_type or "")
-
-    def licence(self) -> str:
-        """Licence by the head of README.md, or ""."""
-        try:
-            text = (self.folder / "README.md").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return ""
-        match = re.match(r"---\n(?:.*\n)*?license: *[\"']?([\w.-]+)", text)
-        return match[1] if match else ""
-
-    def _config(self) -> dict[str, Any]:
-        try:
-            config = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        return config if isinstance(config, dict) else {}
 
 
 def find_model_in_folder(folder: Path) -> ModelFiles | None:

@@ -1,4 +1,4 @@
-"""What is known of a model without loading it: whether it can be had, its size and its licence."""
+"""What is known of a model without loading it: whether it can be had, its files and its size."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from functools import cache
 from importlib import import_module, resources
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -14,18 +15,40 @@ from ares.console import print_message
 from ares.errors import ModelError
 from ares.imports import needs_extra
 from ares.io import ask_hub, hub_constants
-from ares_annotators.models.model_files import find_model_in_hub_cache
+from ares.jobs import WorkerNeeds
+from ares_annotators.models.model_files import ModelFiles, find_model_in_folder, find_model_in_hub_cache
 
 _PROBE_SECONDS = 3.0
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 # Activations and the cache of attention need about this much more memory than the weights, of 16 bits each.
-MEMORY_FACTOR = 1.2
+_MEMORY_FACTOR = 1.2
 _BYTES_PER_WEIGHT = 2
+# A process with torch and transformers, without weights.
+_PROCESS_BYTES = 700_000_000
 
 
-def memory_bytes(parameters: float) -> int:
-    """Memory that a model of so many 16-bit weights needs."""
-    return round(parameters * _BYTES_PER_WEIGHT * MEMORY_FACTOR)
+def estimate_worker_resources(spec: str) -> WorkerNeeds:
+    """What a worker with a model takes: memory for its weights with 32 bits, as a CPU has them, and a GPU."""
+    if spec.partition(":")[0] in ("stub", "hash", "openai"):
+        return WorkerNeeds()
+    files, known = find_model_files(spec), find_known_model(_find_hub_id(spec))
+    parameters = files.count_parameters() if files else known and known.parameters
+    weight_bytes = 4 * parameters if parameters else files.nbytes if files else 0
+    return WorkerNeeds(memory_bytes=_PROCESS_BYTES + round(weight_bytes * _MEMORY_FACTOR), gpus=1.0)
+
+
+def find_model_files(spec: str) -> ModelFiles | None:
+    """The files of a model on this machine, or None when it is not here."""
+    kind, _, rest = spec.removeprefix("clip:").partition(":")
+    if kind in ("hf", "local-dir") and Path(rest).expanduser().is_dir():
+        return find_model_in_folder(Path(rest).expanduser())
+    hub_id = _find_hub_id(spec)
+    return find_model_in_hub_cache(hub_id) if hub_id else None
+
+
+def _find_hub_id(spec: str) -> str:
+    kind, _, rest = spec.removeprefix("clip:").partition(":")
+    return rest if kind in ("hf", "hf-hub") else open_clip_hub_id(spec.removeprefix("clip:"))
 
 
 def _is_installed(library: str) -> bool:
@@ -83,7 +106,8 @@ def _size_text(hub_id: str) -> str:
     known = find_known_model(hub_id)
     if known is None:
         return "its size is not known here"
-    return f"{known.disk_gb:g} GB of files, {memory_bytes(known.parameters) / 1e9:.1f} GB of memory"
+    memory = known.parameters * _BYTES_PER_WEIGHT * _MEMORY_FACTOR
+    return f"{known.disk_gb:g} GB of files, {memory / 1e9:.1f} GB of memory"
 
 
 def _other_models(spec: str) -> str:
@@ -100,7 +124,6 @@ class KnownHubModel(BaseModel):
         id: Its hub id.
         parameters: Number of weights.
         disk_gb: Size of its files, in gigabytes.
-        licence: Licence of the weights.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -108,7 +131,6 @@ class KnownHubModel(BaseModel):
     id: str
     parameters: float
     disk_gb: float
-    licence: str
 
 
 class _KnownModels(BaseModel):

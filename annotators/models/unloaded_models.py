@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ares.annotation import short_hash
 from ares.episode import Json
 from ares_annotators.models.base import IMAGE_SETTINGS, Capability
 from ares_annotators.models.model_families import find_family
-from ares_annotators.models.model_files import ModelFiles, find_model_in_folder, find_model_in_hub_cache
+from ares_annotators.models.model_info import find_model_files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     from ares.store import Stores
     from ares_annotators.models.base import VlmFailure, VlmReply, VlmRequest
-from ares_annotators.models.model_info import open_clip_hub_id
 
 # Part of the name of a model whose fingerprint is not known.
 UNKNOWN_UNTIL_LOADED = "unknown until loaded"
@@ -68,7 +66,7 @@ def store_model_description(
     stores: Stores, spec: str, name: str, family: str = "", capabilities: Iterable[str] = ()
 ) -> None:
     """Store what is known of a model that was loaded, with a stamp of its files; the stand-ins read it."""
-    files = _files_of(spec)
+    files = find_model_files(spec)
     if files is None:
         return
     document: Json = {
@@ -102,20 +100,11 @@ def make_unloaded_encoder(spec: str, stores: Stores) -> UnloadedEncoder:
 
 def _remembered_facts(spec: str, stores: Stores | None) -> dict[str, Any]:
     """What is known of a model that was loaded from the same files; nothing for another model."""
-    files = _files_of(spec)
+    files = find_model_files(spec)
     document = stores.annotations.get_document(_COLLECTION, short_hash(spec)) if stores and files else None
     if not files or not isinstance(document, dict) or document["stamp"] != short_hash(files.stamp):
         return {}
     return document
-
-
-def _files_of(spec: str) -> ModelFiles | None:
-    """The files of a model on this machine, or None when it is not here."""
-    kind, _, rest = spec.partition(":")
-    if kind in ("hf", "local-dir") and Path(rest).is_dir():
-        return find_model_in_folder(Path(rest))
-    hub_id = rest if kind in ("hf", "hf-hub") else open_clip_hub_id(spec)
-    return find_model_in_hub_cache(hub_id) if hub_id else None
 
 
 def _raise_not_loaded(name: str) -> NoReturn:

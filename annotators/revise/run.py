@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ares.annotation import Cost, short_hash
 from ares.errors import RequestError
-from ares.jobs import Progress, record_job
+from ares.jobs import Progress
 from ares.statistics import compare_paired
 from ares.store import keep_newest_annotations
 from ares_annotators.base import Budget
@@ -126,9 +126,7 @@ def run_revision(
             warnings += [*annotator.warnings, *learnt.warnings]
         for producer in (revision.captioner.producer, *revision.judge.side_producers):
             stores.annotations.add_producer(producer)
-        run = _run_round(revision, captions, warnings, quiet)
-        record_job(stores.annotations, "rubric revise", asdict(run))
-    return run
+        return _run_round(revision, captions, warnings, quiet)
 
 
 def _load_revision(

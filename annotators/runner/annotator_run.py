@@ -460,8 +460,8 @@ class AnnotatorRun:
         if cost.unknown_calls:
             self.report.add_warning(_UNKNOWN_USAGE, where, cost.unknown_calls)
 
-    def to_report(self, run_seconds: float) -> AnnotateReport:
-        """What this annotator did, in a run of so many seconds."""
+    def to_report(self) -> AnnotateReport:
+        """What this annotator did."""
         self.report.seconds = self._clock.seconds
         ended_by, end_reason = self._ended_by, self._end_reason
         if self.report.open and not ended_by:
@@ -475,7 +475,6 @@ class AnnotatorRun:
             model=self.annotator.producer.model,
             **self.report.fields(),
             lost=self.report.lost_counts(),
-            run_seconds=run_seconds,
             cost=self.report.cost,
         )
 

@@ -12,7 +12,7 @@ from ares.annotation import Cost
 from ares.console import count_of
 from ares.episode import Episode
 from ares.errors import PluginError
-from ares.jobs import AnnotateEstimate, EpisodeSelection, measure_rate
+from ares.jobs import AnnotateEstimate, EpisodeSelection
 from ares_annotators.base import Subject
 from ares_annotators.models import UNKNOWN_UNTIL_LOADED, price_usd
 from ares_annotators.runner.annotator_run import AnnotatorRun, list_subject_ids, read_annotations
@@ -50,25 +50,9 @@ def estimate_tasks(
         for task in tasks
     ]
     return [
-        _with_time(
-            stores,
-            task,
-            _estimate_task(stores, task, task_counts, task_subjects, sample, price),
-        )
+        _estimate_task(stores, task, task_counts, task_subjects, sample, price)
         for task, task_counts, task_subjects in zip(tasks, counts, subjects, strict=True)
     ]
-
-
-def _with_time(stores: Stores, task: AnnotatorRun, estimate: AnnotateEstimate) -> AnnotateEstimate:
-    """The estimate with the time of the rest, where this producer has worked in the workspace, or its model has."""
-    producer, name = task.annotator.producer, f"annotate {task.name}"
-    rate = measure_rate(stores.annotations, name, producer=producer.maker_id) or measure_rate(
-        stores.annotations, name, model=producer.model
-    )
-    if rate is None:
-        return estimate
-    rest = estimate.planned - (estimate.already or 0)
-    return replace(estimate, seconds=rate.seconds / rate.items * rest, timed=rate.items)
 
 
 class _SubjectCounts(NamedTuple):
@@ -77,12 +61,10 @@ class _SubjectCounts(NamedTuple):
     Attributes:
         planned: All of them.
         already: Those that its producer has done.
-        again: Those of the rest that another producer, but no person, has done.
     """
 
     planned: int = 0
     already: int = 0
-    again: int = 0
 
 
 def _count_subjects(
@@ -109,7 +91,6 @@ def _counts_by_episode(
     stores: Stores, tasks: Sequence[AnnotatorRun], where: str, described: Sequence[str]
 ) -> Iterator[list[_SubjectCounts]]:
     """For each episode the numbers of its subjects by annotator, in the order of a run."""
-    others = _find_other_producers(stores, tasks)
     for ids in stores.tables.episodes.id_batches(where):
         # Only what is described by others has to be read: an episode is the subject itself.
         episodes = stores.tables.episodes.get(ids) if described else []
@@ -122,36 +103,12 @@ def _counts_by_episode(
             stores.annotations.find_done_subjects(task.annotator.producer.maker_id, subjects)
             for task, subjects in zip(tasks, all_subjects, strict=True)
         ]
-        again = [
-            set().union(
-                *(stores.annotations.find_done_subjects(maker_id, subjects) for maker_id in producers)
-            )
-            - known
-            for producers, subjects, known in zip(others, all_subjects, done, strict=True)
-        ]
         for id in ids:
             episode_subjects = [subjects.get(id, ()) for subjects in by_annotator]
             yield [
-                _SubjectCounts(
-                    len(subjects), len(known.intersection(subjects)), len(old.intersection(subjects))
-                )
-                for subjects, known, old in zip(episode_subjects, done, again, strict=True)
+                _SubjectCounts(len(subjects), len(known.intersection(subjects)))
+                for subjects, known in zip(episode_subjects, done, strict=True)
             ]
-
-
-def _find_other_producers(stores: Stores, tasks: Sequence[AnnotatorRun]) -> list[list[str]]:
-    """For each annotator its other producers, people left out: what they say is not said again by a run."""
-    producers = stores.annotations.producers()
-    return [
-        [
-            maker_id
-            for maker_id, producer in producers.items()
-            if producer.annotator == task.name
-            and producer.kind != "person"
-            and maker_id != task.annotator.producer.maker_id
-        ]
-        for task in tasks
-    ]
 
 
 def _is_unknown(task: AnnotatorRun, stores: Stores) -> bool:
@@ -185,7 +142,6 @@ def _estimate_task(
         frames=round(frames),
         cost=cost,
         measured=len(measured),
-        again=0 if already is None else counts.again,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -28,7 +27,6 @@ from ares.jobs import (
     engine_or_local,
     make_concurrency_getter,
     open_engine,
-    record_job,
     run_pipeline,
 )
 from ares.rubric import read_tripwires
@@ -73,7 +71,6 @@ def collect_run_reports(
     faults: Mapping[str, AresError],
     names: Sequence[str],
     episodes: int,
-    run_seconds: float,
 ) -> tuple[AnnotateReport, ...]:
     """One report per annotator, in the order of the command.
 
@@ -83,18 +80,17 @@ def collect_run_reports(
         names: Names of all; those without a task and a fault had nothing to do.
         episodes: Number of episodes of the run. An annotator that could not be made has failed all of them; for one
             whose model cannot be had they are open.
-        run_seconds: Duration of the run.
     """
-    reports = {task.plugin: task.to_report(run_seconds) for task in tasks}
+    reports = {task.plugin: task.to_report() for task in tasks}
     for name in names:
         if name in faults:
-            reports[name] = _fault_report(name, faults[name], episodes, run_seconds)
+            reports[name] = _fault_report(name, faults[name], episodes)
         elif name not in reports:
-            reports[name] = AnnotateReport(annotator=name, producer="", model="", run_seconds=run_seconds)
+            reports[name] = AnnotateReport(annotator=name, producer="", model="")
     return tuple(reports[name] for name in dict.fromkeys(names))
 
 
-def _fault_report(name: str, error: AresError, episodes: int, run_seconds: float) -> AnnotateReport:
+def _fault_report(name: str, error: AresError, episodes: int) -> AnnotateReport:
     """The report of an annotator that could not work; it has no producer."""
     if isinstance(error, ModelError):
         return AnnotateReport(
@@ -105,13 +101,12 @@ def _fault_report(name: str, error: AresError, episodes: int, run_seconds: float
             open=episodes,
             ended_by="server" if isinstance(error, ServerError) else "model",
             end_reason=str(error),
-            run_seconds=run_seconds,
         )
     report = Report()
     report.add_planned(episodes)
     for _ in range(episodes):
         report.add_failure(error, "all episodes")
-    return AnnotateReport(annotator=name, producer="", model="", **report.fields(), run_seconds=run_seconds)
+    return AnnotateReport(annotator=name, producer="", model="", **report.fields())
 
 
 def count_planned_episodes(stores: Stores, request: AnnotateRequest) -> int:
@@ -150,7 +145,6 @@ def annotate(
         PluginError: No annotator could be made. Else the fault of a plug-in is counted as the failure of the subject,
             or of all where it could not be made.
     """
-    started_at = time.monotonic()
     if request.budget_usd is not None and stores.settings.price is None:
         raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
     report_line = _print_nothing if quiet else print_message
@@ -170,8 +164,8 @@ def annotate(
                 tasks, faults = _annotate_in_order(
                     engine, stores, replace(request, names=names), total, report_line
                 )
-        reports = collect_run_reports(tasks, faults, request.names, total, time.monotonic() - started_at)
-        return _record_reports(stores, reports)
+        reports = collect_run_reports(tasks, faults, request.names, total)
+        return _add_tripwires(stores, reports)
 
 
 def estimate(stores: Stores, request: AnnotateRequest) -> list[AnnotateEstimate]:
@@ -344,13 +338,10 @@ def _has_work(stores: Stores, task: AnnotatorRun, tasks: Sequence[AnnotatorRun],
     return False
 
 
-def _record_reports(stores: Stores, reports: Sequence[AnnotateReport]) -> tuple[AnnotateReport, ...]:
-    """The reports with what the controls of judges say, kept as the newest of their annotators."""
+def _add_tripwires(stores: Stores, reports: Sequence[AnnotateReport]) -> tuple[AnnotateReport, ...]:
+    """The reports with what the controls of judges say."""
     tripwires = read_tripwires(stores.annotations)
-    complete = tuple(replace(report, judge_tripwire=tripwires.get(report.producer, {})) for report in reports)
-    for report in complete:
-        record_job(stores.annotations, f"annotate {report.annotator}", report.to_json())
-    return complete
+    return tuple(replace(report, judge_tripwire=tripwires.get(report.producer, {})) for report in reports)
 
 
 def _embed_new_texts(stores: Stores, tasks: Sequence[AnnotatorRun], report: Callable[[str], None]) -> int:

@@ -112,7 +112,7 @@ class SegmentAnnotator:
         """What a run has to know of the model; the signals alone need none of it."""
         spec, vlm = options.model or options.settings.caption_model, finder.vlm
         self.batch_size, self.workers, self.call_limit = vlm.batch_size, vlm.workers, call_limit(vlm)
-        self.needs = estimate_worker_resources("caption", spec)
+        self.needs = estimate_worker_resources(spec)
         self.select_frames, self.preflight = finder.select_frames, finder.preflight
         self.estimate = partial(finder.estimate, is_served=spec.startswith("openai:"))
 

@@ -237,7 +237,7 @@ class SuccessAnnotator:
         self._success = _with_producer(self._judge, success_options, stores)
         self.producer, self.warnings = self._success.producer, _success_warnings(self._success)
         self.batch_size, self.workers = self._judge.batch_size, self._judge.workers
-        self.call_limit, self.needs = self._judge.call_limit, estimate_worker_resources("judge", spec)
+        self.call_limit, self.needs = self._judge.call_limit, estimate_worker_resources(spec)
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """The frames of an episode that its judge gets."""

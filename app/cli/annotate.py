@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from ares.console import count_of, write_stderr
-from ares.episode import Json, describe_seconds
+from ares.console import write_stderr
+from ares.episode import Json
 from ares.jobs import AnnotateEstimate, AnnotateReport, AnnotateRequest, EpisodeSelection
 from ares.rubric import describe_tripwire
 from ares.workspace import AnnotateReports, EstimateList, estimate_run, run_annotators
@@ -180,16 +180,6 @@ def _estimate_blocks(estimates: Sequence[AnnotateEstimate], quotes: list[dict[st
     for quote in quotes:
         if quote["measured"]:
             yield f"{quote['annotator']}: scaled up from what {quote['measured']} have cost in this workspace"
-        if quote["planned"] == quote["already"]:
-            pass  # nothing is left that takes time
-        elif (seconds := quote["seconds"]) is None:
-            yield f"{quote['annotator']}: time unknown: no earlier job to measure by"
-        else:
-            assert isinstance(seconds, float) and isinstance(quote["timed"], int)
-            timed = count_of(quote["timed"], "item")
-            yield f"{quote['annotator']}: {describe_seconds(seconds)}, by {timed} of earlier jobs"
-        if quote["again"]:
-            yield f"{quote['annotator']}: {quote['again']} of them have a value of another producer, made again here"
     unknown = [str(quote["annotator"]) for quote in quotes if quote["already"] is None]
     if unknown:
         yield (

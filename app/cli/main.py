@@ -16,7 +16,6 @@ from ares.errors import AresError, RequestError
 from ares.settings import (
     drop_current_folder_from_path,
     name_ignored_config,
-    read_completion_line,
     selected_config,
 )
 from ares_app.cli.arguments import add_shared_options, refuse_output_format, refuse_output_urls
@@ -28,9 +27,9 @@ from ares_app.stop_signals import end_process
 # The commands in `ares --help`, by what they are for.
 COMMAND_GROUPS = {
     "data": ("ingest", "check", "fix", "audit", "show", "statistics"),
-    "annotation and people": ("annotate", "models", "use", "rubric", "review", "correct", "tag", "note"),
+    "annotation and people": ("annotate", "use", "rubric", "review", "correct", "tag", "note"),
     "selection": ("search", "set", "remove", "undo"),
-    "out and upkeep": ("export", "app", "status", "failures", "index", "doctor", "demo", "completion"),
+    "out and upkeep": ("export", "app", "status", "failures", "index", "doctor", "demo"),
 }
 EXAMPLES = (
     "ares ingest ~/data/bridge_dataset -w ~/curation",
@@ -42,7 +41,7 @@ EXAMPLES = (
 # These build no DataFrame; as programs they skip the import of pandas, which takes a second.
 _WITHOUT_PANDAS = ("check", "doctor", "fix", "index", "ingest", "set", "show", "status", "use")
 # Commands that change nothing: all that can be said of them when they are stopped.
-_READING = ("search", "show", "rubric", "models", "status", "completion")
+_READING = ("search", "show", "rubric", "status")
 _NOTHING_CHANGED = "nothing was changed"
 _STORED_STAYS = "what was stored until then stays; run the same command again"
 _KEPT = dict.fromkeys(_READING, _NOTHING_CHANGED)
@@ -185,11 +184,6 @@ COMMANDS = {
             "ares rubric attack --budget 5 -w ~/curation",
         ),
     ),
-    "models": CommandEntry(
-        "ares_app.cli.models",
-        "list the configured models, and whether they are on this machine",
-        ("ares models", "ares models --json"),
-    ),
     "status": CommandEntry(
         "ares_app.cli.status", "what the workspace holds", ("ares status -w ~/curation --json",)
     ),
@@ -219,7 +213,6 @@ COMMANDS = {
             "ares doctor --repair",
             "ares doctor --rebuild",
             "ares doctor --relocate /mnt/old=/mnt/new",
-            "ares doctor --environment",
         ),
     ),
     "app": CommandEntry(
@@ -229,11 +222,6 @@ COMMANDS = {
     ),
     "demo": CommandEntry(
         "ares_app.cli.app", "the whole job on the sample episodes", ("ares demo --no-serve",)
-    ),
-    "completion": CommandEntry(
-        "ares_app.cli.completion",
-        "print the tab completion of a shell",
-        ("source <(ares completion bash)", "ares completion fish > ~/.config/fish/completions/ares.fish"),
     ),
 }
 
@@ -275,8 +263,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns an `ExitStatus`, or 128 and the number of the signal that stopped it."""
     if argv is None:
         drop_current_folder_from_path()
-        if (line := read_completion_line()) is not None:
-            _answer_shell(line)
         _prepare_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["help"]:
@@ -292,15 +278,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if argv is None and request.signal_received:
             end_process(status)
         return status
-
-
-def _answer_shell(line: str) -> None:
-    """Write what may follow a command line to the shell that asks, and end; only the parser of its command is built."""
-    from ares_app.cli.completion import answer_shell_completion
-
-    words = line.split()[1:]
-    selected = find_selected_command(words if line.endswith(" ") else words[:-1])
-    answer_shell_completion(build_parser(selected), selected)
 
 
 class _Invocation:

@@ -104,14 +104,12 @@ def _status_blocks(document: dict[str, Any]) -> Iterator[Block]:
         ),
         _counts_table("calls of", document["spent"], ("calls", "tokens_in", "tokens_out", "usd")),
     )
-    added = [name.partition("/")[2] for name, table in document["tables"].items() if table.get("own")]
-    line = f"vectors of your own: {', '.join(added)}; `ws.remove_vectors(NAME)` of Python deletes them"
     mixed = [
         f"{count_of(count, 'episode')} with a {name} by an older producer: "
         f"`ares use {name}=PRODUCER` shows that one alone"
         for name, count in document["mixed_makers"].items()
     ]
-    lines = [*([line] if added else ()), *mixed, *describe_uncounted(document["uncounted_answers"])]
+    lines = [*mixed, *describe_uncounted(document["uncounted_answers"])]
     return paragraphs([headline, *(table for table in tables if table.rows), *lines])
 
 
@@ -236,18 +234,11 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OLD=NEW",
         help="say that source files under the folder or URL OLD are under NEW now; may be given several times",
     )
-    parser.add_argument(
-        "--environment",
-        action="store_true",
-        help="tell what is installed and set: Python, extras, settings; opens no workspace",
-    )
     add_workspace_arguments(parser, rows=True)
 
 
 def run_doctor(args: argparse.Namespace) -> int:
     """Relocate source files if requested, then run every check. Returns 1 while something is broken."""
-    if args.environment:
-        return _describe_environment(args)
     from ares.doctor import parse_relocation
 
     moves = [parse_relocation(text) for text in args.relocate]
@@ -256,16 +247,6 @@ def run_doctor(args: argparse.Namespace) -> int:
     documents = [finding.to_json() for finding in findings]
     answer(args, documents, lambda: tuple(lines) or "all promises between the stores hold", documents)
     return 1 if any(not finding.repaired for finding in findings) else 0
-
-
-def _describe_environment(args: argparse.Namespace) -> int:
-    from ares.doctor import describe_environment
-
-    facts = describe_environment(args.workspace or "")
-    documents = [fact.to_json() for fact in facts]
-    rows = [(fact.name, f"{fact.value}; {fact.advice}" if fact.advice else fact.value) for fact in facts]
-    answer(args, documents, lambda: OutputTable(rows), documents)
-    return 0
 
 
 def _finding_line(finding: Finding) -> str:

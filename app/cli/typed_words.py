@@ -42,7 +42,7 @@ ares | restore revert rollback | `ares undo` takes the last action back
 ares | history log | `ares undo --list` shows what was done
 ares | errors failed | `ares failures list` shows what failed
 ares | version | `ares --version` prints it
-ares | config settings env | `ares doctor --environment` shows them; settings stand in ares.toml
+ares | config settings env | `ares doctor` says what is wrong; settings stand in ares.toml
 ares set | ls | `ares set list` lists sets
 ares set | rm remove drop | `ares set delete NAME` deletes a set
 ares set | new add make freeze | `ares set create NAME --where SQL` freezes a set

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ares.console import count_of
-from ares.episode import describe_seconds
 from ares.errors import RequestError
 from ares.export import TASK_SOURCES, TaskSource
 from ares_app.server.jobs import Job, start_command
@@ -41,20 +39,10 @@ def describe_plan(document: Json) -> list[dict[str, Json]]:
             "tokens in": row.get("tokens_in"),
             "tokens out": row.get("tokens_out"),
             "US dollars": row.get("usd"),
-            "time": _describe_time(row),
         }
         for row in _list_mappings(plans)
         if "annotator" in row
     ]
-
-
-def _describe_time(row: Mapping[str, Any]) -> str:
-    """The time that earlier jobs let expect, and of how many items these were."""
-    if row.get("seconds") is None:
-        return "unknown: no earlier job to measure by"
-    return (
-        f"{describe_seconds(row['seconds'])}, by {count_of(row['timed'], 'item', comma=True)} of earlier jobs"
-    )
 
 
 def _list_mappings(value: Any) -> list[Mapping[str, Any]]:

@@ -6,9 +6,6 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.doctor.checks import Finding as Finding
-    from ares.doctor.environment import (
-        describe_environment as describe_environment,
-    )
     from ares.doctor.run import relocate_sources as relocate_sources, run_checks as run_checks
     from ares.doctor.sources import parse_relocation as parse_relocation
     from ares.doctor.vectors import (

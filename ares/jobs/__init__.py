@@ -53,10 +53,7 @@ if TYPE_CHECKING:
         watch_progress as watch_progress,
     )
     from ares.jobs.report import (
-        MeasuredRate as MeasuredRate,
         Report as Report,
-        measure_rate as measure_rate,
-        record_job as record_job,
     )
     from ares.jobs.requests import (
         AnnotateKeywords as AnnotateKeywords,

@@ -275,15 +275,14 @@ class AnnotateReport(JobCounts):
         annotator: Plug-in name.
         producer: maker_id of its annotations.
         model: Model that it used, or "".
-        run_seconds: Duration of the whole run; `seconds` is the time of this annotator's loading and calls.
         cost: Calls, tokens and money.
+        seconds: Time of its loading and calls.
         judge_tripwire: For a judge what its controls say so far, by dataset, see `ares.rubric.read_tripwires`.
     """
 
     annotator: str
     producer: str
     model: str
-    run_seconds: float = 0.0
     cost: Cost = field(default_factory=Cost)
     judge_tripwire: Mapping[str, Json] = field(default_factory=dict)
     open: int = 0
@@ -301,7 +300,6 @@ class AnnotateReport(JobCounts):
             "open": self.open,
             "ended_by": self.ended_by,
             "end_reason": self.end_reason,
-            "run_seconds": round(self.run_seconds, 3),
             **_cost_json(self.cost),
             "judge_tripwire": dict(self.judge_tripwire),
             **({"lost": [loss.to_json() for loss in self.lost]} if self.lost else {}),
@@ -316,13 +314,9 @@ class AnnotateEstimate:
         annotator: Plug-in name.
         planned: Subjects in the episodes that match the filter, as they are now.
         already: Those that this producer has done; None where that is unknown until its model is loaded.
-        again: Those of the rest that another producer of the annotator has done, such as grades of an earlier rubric.
         frames: Frames to decode for the rest, or for all where that is unknown.
         cost: Calls, tokens and money for the rest; `usd` is None when the price is not known.
         measured: Subjects whose cost was measured in the workspace and is scaled up; 0 where it is computed.
-        seconds: How long the rest takes by what earlier runs of this producer, or of its model, took; None without
-            any.
-        timed: Subjects of these earlier runs.
     """
 
     annotator: str
@@ -331,16 +325,12 @@ class AnnotateEstimate:
     frames: int
     cost: Cost
     measured: int = 0
-    again: int = 0
-    seconds: float | None = None
-    timed: int = 0
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares annotate --dry-run --json`."""
         stated = asdict(self)
         del stated["cost"]
-        seconds = None if self.seconds is None else round(self.seconds, 1)
-        return {**stated, **_cost_json(self.cost), "seconds": seconds}
+        return {**stated, **_cost_json(self.cost)}
 
 
 def _cost_json(cost: Cost) -> dict[str, Json]:

@@ -1,20 +1,15 @@
-"""What a job leaves behind: counts of its items, its cost, and how fast earlier jobs were."""
+"""What a job leaves behind: counts of its items and its cost."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from ares.annotation import Cost
 from ares.episode import Json
 from ares.errors import AresError
-from ares.jobs.failures import utc_now
 from ares.jobs.job_results import JobCounts, ReasonCount
-
-if TYPE_CHECKING:
-    from ares.store import AnnotationStore
 
 
 @dataclass(slots=True)
@@ -118,56 +113,3 @@ def _reason_counts(tallies: dict[str, Tally]) -> tuple[ReasonCount, ...]:
     return tuple(
         ReasonCount(reason=reason, count=tally.count, example=tally.example) for reason, tally in ordered
     )
-
-
-JOBS = "jobs"
-
-
-def record_job(store: AnnotationStore, name: str, report: Mapping[str, Json]) -> None:
-    """Store the report of a job under the time it ended."""
-    store.put_documents(JOBS, {f"{utc_now()}/{name}": {"job": name, **report}})
-
-
-_MOST_JOBS_MEASURED = 10
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredRate:
-    """How fast earlier jobs of one kind were in a workspace.
-
-    Attributes:
-        jobs: Number of jobs.
-        items: Items that they worked on, those left out that were done before.
-        seconds: What that took.
-    """
-
-    jobs: int
-    items: int
-    seconds: float
-
-
-def measure_rate(store: AnnotationStore, name: str, **same: Json) -> MeasuredRate | None:
-    """The rate of the newest jobs of a name whose reports have these values; None where no such job did anything.
-
-    The time of a run of several annotators is shared out by how long each of them worked.
-
-    Args:
-        store: The log.
-        name: As for `record_job`.
-        same: Values of fields of the report.
-    """
-    reports = [report for _, report in store.find_documents(JOBS) if isinstance(report, dict)]
-    together: dict[object, float] = {}
-    for report in reports:
-        run = report.get("run_seconds")
-        together[run] = together.get(run, 0.0) + float(cast("float", report.get("seconds", 0.0)))
-    jobs, items, seconds = 0, 0, 0.0
-    for report in reversed(reports):
-        done = int(cast("int", report.get("kept", 0))) + int(cast("int", report.get("failed", 0)))
-        if done and report["job"] == name and all(report.get(key) == value for key, value in same.items()):
-            elapsed, run = float(cast("float", report["seconds"])), report.get("run_seconds")
-            share = elapsed if run is None else float(cast("float", run)) * elapsed / (together[run] or 1.0)
-            jobs, items, seconds = jobs + 1, items + done, seconds + share
-        if jobs == _MOST_JOBS_MEASURED:  # older ones may be of another machine
-            break
-    return MeasuredRate(jobs, items, seconds) if items else None

@@ -56,11 +56,6 @@ if TYPE_CHECKING:
         SPACES_COLLECTION as SPACES_COLLECTION,
         find_embedding_space as find_embedding_space,
         list_embedding_spaces as list_embedding_spaces,
-        list_user_vectors as list_user_vectors,
-    )
-    from ares.search.user_vectors import (
-        add_user_vectors as add_user_vectors,
-        remove_user_vectors as remove_user_vectors,
     )
 
 __getattr__ = lazy_exports(__name__)

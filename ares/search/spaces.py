@@ -18,8 +18,8 @@ class EmbeddingSpace:
 
     Attributes:
         name: Part of table names: letters, digits, "_" and "-".
-        encoder: Plug-in name of the model loader ("clip"); "" where vectors come from signals or from people.
-        model: Model spec for that loader ("ViT-B-32/laion2b_s34b_b79k", "local-dir:/path"); "own" for those of people.
+        encoder: Plug-in name of the model loader ("clip"); "" where vectors come from signals.
+        model: Model spec for that loader ("ViT-B-32/laion2b_s34b_b79k", "local-dir:/path").
         dim: Length D of its vectors.
     """
 
@@ -35,7 +35,7 @@ SPACES_COLLECTION = "spaces"
 def list_embedding_spaces(stores: Stores) -> dict[str, EmbeddingSpace]:
     """Embedding spaces by name, oldest first.
 
-    Left out are spaces that have no vectors yet, and spaces without an encoder, of signals and of people.
+    Left out are spaces that have no vectors yet, and spaces without an encoder, of signals.
     """
     names = set(stores.tables.spaces())
     encodable = {
@@ -51,28 +51,13 @@ def find_embedding_space(stores: Stores, name: str = "") -> EmbeddingSpace:
     """The space with that name, or the newest. Raises RequestError when it does not exist."""
     spaces = list_embedding_spaces(stores)
     if name and name not in spaces:
-        document = stores.annotations.get_document(SPACES_COLLECTION, name)
-        if isinstance(document, dict) and document["model"] == USER_MODEL:
-            return parse_space(name, dict[str, object](document))
-        known = [*spaces, *list_user_vectors(stores)]
         raise RequestError(
             f"no embedding space {name!r}",
-            f"{did_you_mean(name, known)}there are: {', '.join(known) or 'none'}",
+            f"{did_you_mean(name, list(spaces))}there are: {', '.join(spaces) or 'none'}",
         )
     if not spaces:
         raise RequestError("there are no frame vectors to search", "run `ares annotate embed` first")
     return spaces[name or list(spaces)[-1]]
-
-
-# What a space says of itself whose vectors people have brought.
-USER_MODEL = "own"
-
-
-def list_user_vectors(stores: Stores) -> dict[str, EmbeddingSpace]:
-    """The user spaces that have vectors, by name."""
-    documents = _read_documents(stores)
-    names = (name for name in sorted(documents) if documents[name]["model"] == USER_MODEL)
-    return {name: parse_space(name, documents[name]) for name in names if stores.tables.vectors(name).count()}
 
 
 def _read_documents(stores: Stores) -> dict[str, dict[str, object]]:

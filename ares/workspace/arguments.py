@@ -1,9 +1,9 @@
-"""Turns what people pass in Python for episodes, values and vectors into checked ones."""
+"""Turns what people pass in Python for episodes and values into checked ones."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
@@ -13,9 +13,7 @@ from ares.io import expanded_path
 from ares.search import Hit
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
-    from numpy.typing import NDArray
 
     from ares.jobs import EpisodeSelection, IngestRequest, MediaMode
     from ares.search import MinScore
@@ -130,22 +128,6 @@ def make_values_array(values: Any) -> pa.Array:
         return pa.array(listed, from_pandas=True)
     except (pa.ArrowException, UnicodeError, OverflowError) as error:
         raise RequestError(reason, str(error).splitlines()[0]) from None
-
-
-def read_vectors(vectors: object) -> tuple[list[str], NDArray[np.float64]]:
-    """N ids and an array (N, D) of a mapping by id, or of a pair. Raises RequestError for anything else."""
-    import numpy as np
-
-    pair = (list(vectors), list(vectors.values())) if isinstance(vectors, Mapping) else vectors
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise RequestError(
-            "vectors are a mapping by id, or ids with an array (N, D)",
-            f"got a {type(vectors).__name__}; give (frame['episode_id'], array)",
-        )
-    try:
-        return read_episode_ids(pair[0]), np.asarray(pair[1], np.float64)
-    except (TypeError, ValueError) as error:
-        raise RequestError("vectors have the same number of numbers", str(error).splitlines()[0]) from None
 
 
 def read_id_file(path: Path) -> list[str]:

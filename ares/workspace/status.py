@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ares.annotation import SOURCE_PREFIX, Annotation, Cost, Producer, ProducerKind
@@ -13,7 +13,7 @@ from ares.curation import Sets, list_tags, producer_catalog
 from ares.episode import Json
 from ares.jobs import FAILURES
 from ares.rubric import CONTROL, read_tripwires
-from ares.search import SPACE_PREFIX, list_user_vectors
+from ares.search import SPACE_PREFIX
 from ares.store import batched, count_uncounted_answers, read_spending, select_shown
 from ares.workspace.foreign_names import explain_mistakes
 
@@ -375,18 +375,13 @@ def vector_tables(stores: Stores) -> dict[str, TableStatus]:
     """Return each table of vectors with the number of rows that its index covers, and what was measured of it."""
     spaces = stores.tables.spaces()
     motion_spaces = [space for space in spaces if space.startswith(SPACE_PREFIX)]
-    added = list_user_vectors(stores)
     # A space without vectors is one whose vectors were removed.
     others = [space for space in spaces if space not in motion_spaces]
     frame_spaces = [space for space in others if stores.tables.vectors(space).count()]
     frames = {f"vectors/{space}": _describe_frame_vectors(stores, space) for space in frame_spaces}
-    for space in added:
-        table = frames[f"vectors/{space}"]
-        frames[f"vectors/{space}"] = replace(table, details={**table.details, "own": True})
     texts = {
         f"texts/{space}": _describe_vectors(stores, f"texts_{space}", stores.tables.texts(space).state())
         for space in frame_spaces
-        if space not in added
     }
     motion = _merge_motion_spaces([_describe_frame_vectors(stores, space) for space in motion_spaces])
     return {**frames, **texts, **motion}

@@ -580,49 +580,6 @@ class Workspace:
 
         return set_values(self.stores, column, *read_values(values))
 
-    def add_vectors(self, space: str, vectors: Any) -> int:
-        """Store a vector of your own for episodes, and find similar ones by it; returns how many were stored.
-
-            >>> ws.add_vectors("my_model", {"3f2a90c1d2e3f405": numpy.ones(8)})
-            >>> ws.add_vectors("my_model", (ids, array))
-            >>> ws.search(like="3f2a90c1d2e3f405", by="frames", space="my_model")
-
-        Args:
-            space: Name of your model: letters, digits, "_" and "-".
-            vectors: By id; or N ids and an array (N, D). An episode has one, which a later one replaces.
-
-        Raises:
-            RequestError: An id is no episode, or a vector has another length, is zero or not finite.
-        """
-        from ares.search import add_user_vectors
-        from ares.workspace.arguments import read_vectors
-
-        return add_user_vectors(self.stores, space, *read_vectors(vectors))
-
-    def remove_vectors(
-        self, space: str, ids: EpisodesLike | None = None, **conditions: Unpack[SelectionOptions]
-    ) -> int:
-        """Delete vectors of your own, of all episodes or of some; returns how many. It cannot be undone.
-
-            >>> ws.remove_vectors("my_model")
-
-        Args:
-            space: Name of your model.
-            ids: Ids, episodes or hits, as for `remove`; without them and without a condition all that have a vector.
-            **conditions: Those of `remove`.
-
-        Raises:
-            RequestError: There are no such vectors, or they are those of a model.
-        """
-        from ares.curation import select_episodes
-        from ares.search import remove_user_vectors
-
-        selection = make_selection(ids, conditions)
-        if selection.is_empty:
-            return remove_user_vectors(self.stores, space)
-        with select_episodes(self.stores, selection) as selected:
-            return remove_user_vectors(self.stores, space, set(selected))
-
     def undo(self, number: int | None = None) -> UndoReport:
         """Take back a removal, a tag, values or a change of a set, as `ares undo` does.
 

@@ -29,7 +29,6 @@ from ares.jobs import (
     engine_or_local,
     location_subject,
     make_concurrency_getter,
-    record_job,
     run_pipeline,
 )
 from ares.process_tuning import tuned_garbage_collector
@@ -282,7 +281,6 @@ def ingest_sources(
         if report.counts.kept:
             stores.tables.optimize()
         report.counts.seconds = time.monotonic() - started
-        record_job(stores.annotations, "ingest", _job_document(report))
     return report
 
 
@@ -320,12 +318,6 @@ def _count_unopened(stores: Stores, counts: Report, discovery: IngestSources) ->
         counts.add_failure(error, path, is_accepted)
         accepted += [path] if is_accepted else []
     return tuple(accepted)
-
-
-def _job_document(report: IngestCounts) -> dict[str, Json]:
-    """The report for the history of jobs: counts and formats, without the lists of datasets and files."""
-    document: dict[str, Json] = {**report.to_json(), "formats": [*{d.format for d in report.plan.datasets}]}
-    return {key: value for key, value in document.items() if key not in ("datasets", "left_files")}
 
 
 def _apply_actions_again(stores: Stores, kept: int) -> None:

@@ -252,7 +252,7 @@ ws.where("success"), ws.groupby("task").size().sum(), len(ws.take(2)) => (ws.epi
 ws[id] !! use ws.episodes['
 view.field_nmes_x !! there are: columns
 view.lines_of !! filter, match, query, group_by
-ws.reports !! there are: add_vectors
+ws.reports !! there are: annotate
 ws.launch_app(view=view) !! use ares.app(ws)
 view.values("key", "caption") !! values() takes 2 positional arguments but 3 were given
 ep[0]["observation.images.nope"] !! observation.images.image, observation.images.wrist_image
@@ -316,14 +316,7 @@ ws.annotate(lambda episode: 1, quiet=True) !! def my_score
 ws.annotate(object_of, columns={"num_steps": int}, quiet=True) !! another name
 ws.annotate(object_of, quiet=True) !! the types are
 ws.annotate(object_of, columns={"sure": float}, engine="ray", quiet=True) !! leave it out
-(ws.add_vectors("short_one", {id: [1, 2]}), ws.add_vectors("short_one", {view[1].episode_id: [1, 2, 3]})) !! has width 2
-ws.remove_vectors("none") !! no vectors of your own 'none'
-ws.add_vectors("v", {id: [0, 0]}) !! not 0
-ws.add_vectors("v v", {id: [1]}) !! letters
-ws.add_vectors("v", ([id, view[1].episode_id], [[1], [1, 2]])) !! same number
-ws.add_vectors("v", 5) !! mapping by id
 ws.search(like=ep, by="frames", space="none") !! there are
-(ws.add_vectors("wordless", {id: [1, 2]}), ws.search("a drawer", by="frames", space="wordless")) !! like='EPISODE_ID'
 """,
 }
 

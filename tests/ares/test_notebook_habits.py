@@ -121,17 +121,6 @@ def test_a_function_of_the_user_annotates(ws: Workspace) -> None:
     assert (report.kept, report.failed) == (8, 1), "a failure costs one episode"
 
 
-def test_vectors_of_any_form_are_searched(ws: Workspace) -> None:
-    view, vectors = ws.episodes, np.eye(9) + 0.1
-    assert ws.add_vectors("my_model", (ids(view), vectors)) == 9
-    assert ws.add_vectors("my_model", {ids(view)[0]: vectors[1]}) == 1
-    where = view.where("dataset != 'video'").condition()
-    assert len(ws.search(like=view[0], by="frames", space="my_model", where=where)) == 2
-    (hit,) = ws.search(like=ids(view)[1], by="frames", space="my_model", limit=1)
-    assert hit.episode_id == ids(view)[0]
-    assert pa.table(view).equals(view.to_arrow())
-
-
 def test_a_fault_of_ours_is_not_called_a_wrong_argument(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from ares.annotation import Cost, short_hash
 from ares.episode import Json
 from ares.errors import ModelError
+from ares.io import read_server_address
 from ares_annotators.base import Budget, make_budget_spent_error
 from ares_annotators.models.base import IMAGE_SETTINGS, VlmFailure, VlmReply, VlmRequest, price_usd
-from ares_annotators.models.inventory import get_json, list_served_models
 from ares_annotators.models.model_families import find_family
 from ares_annotators.models.paid_calls import ModelSpending, ReadableImages
 from ares_annotators.models.reply_cache import ReplyCache, hash_model_request
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 
 _COLLECTION = "served_models"
+_TIMEOUT_SECONDS = 5.0
 # What servers say of themselves in `owned_by`, and the name of the dialect.
 _SOFTWARE = {"vllm": "vllm", "sglang": "sglang"}
 
@@ -54,6 +58,41 @@ class ServedModel:
         """What the producer of annotations says of the server."""
         known: dict[str, Json] = {"server": self.software, "served_from": self.root}
         return {name: value for name, value in known.items() if value}
+
+
+class _RefusingRedirects(HTTPRedirectHandler):
+    """Leaves a redirect unanswered, which `urlopen` then raises as an HTTPError."""
+
+    def redirect_request(self, *_: object) -> None:
+        """None: no other address gets the headers of the request."""
+
+
+def get_json(url: str, headers: dict[str, str]) -> Any:
+    """The JSON document at an address.
+
+    Args:
+        url: The address.
+        headers: Sent with the request. With any, no redirect is followed: they may hold a key.
+
+    Raises:
+        HTTPError: The server refuses, or redirects a request with headers.
+        OSError: It cannot be reached, or does not answer as HTTP.
+        ValueError: The address cannot be read, or the answer is no JSON or nested too deeply.
+    """
+    read_server_address(url)
+    opener = build_opener(_RefusingRedirects) if headers else build_opener()
+    try:
+        with opener.open(Request(url, headers=headers), timeout=_TIMEOUT_SECONDS) as response:
+            return json.loads(response.read(2**20))
+    except RecursionError:
+        raise ValueError("the answer is nested too deeply") from None
+    except HTTPException as error:
+        raise OSError(f"no answer of HTTP: {error}") from None
+
+
+def list_served_models(document: Any) -> list[dict[str, Any]]:
+    entries = document.get("data") if isinstance(document, dict) else None
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
 def describe_served_model(url: str, model: str, key: str) -> ServedModel:

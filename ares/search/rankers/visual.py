@@ -39,10 +39,6 @@ class VisualRanker:
         if not query.by and not query.image and not list_embedding_spaces(self._stores):
             return []
         space = find_embedding_space(self._stores, query.space)
-        if not space.encoder and (query.text.strip() or query.image.strip()):
-            raise RequestError(
-                f"{space.name!r} has vectors of your own, and no model", "search it by like='EPISODE_ID'"
-            )
         # Before a model is loaded, which takes seconds: the image may not exist.
         image = self._image(query) if query.image.strip() else None
         return [*self._vectors(query, space, image)]

@@ -119,7 +119,6 @@ def without_seconds(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
         {
             **document,
             "seconds": 0,
-            "run_seconds": 0,
             "warnings": [{**warning, "example": ""} for warning in document["warnings"]],
         }
         for document in documents

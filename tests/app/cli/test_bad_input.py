@@ -137,7 +137,7 @@ def test_a_wrong_request_is_one_line(
 
 @pytest.mark.parametrize("text", some_by_day(STRANGE, 4), ids=lambda text: text[:14])
 def test_a_strange_yaml_file_is_refused(
-    text: str, refused: Refused, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, refused: Refused, workspace: Workspace, tmp_path: Path
 ) -> None:
     file, own = tmp_path / "strange.yaml", ("-w", workspace.path)
     file.write_text(text)
@@ -148,8 +148,6 @@ def test_a_strange_yaml_file_is_refused(
         read_spec(file)
     assert "options file" in refused("ingest", tmp_path, "--options", file, *own)
     assert "options file" in refused("annotate", "motion", "--options", file, *own)
-    monkeypatch.setenv("ARES_MODEL_FAMILIES", str(file))
-    assert "families" in refused("models")
 
 
 def test_a_spec_is_like_a_built_in_one_only(tmp_path: Path) -> None:

@@ -60,7 +60,6 @@ PATTERNS = (
     ("export", "all", "/dev/null/x", "--format={}"),
     ("export", "all", "--format=parquet", "--", "{}/dev/null"),
     ("doctor", "--relocate={}"),
-    ("completion", "--", "{}"),
     ("app", "--no-browser", "--port={}", "-w", "/dev/null/x"),
     ("--output={}", "status"),
     *OUTPUTS,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -56,21 +55,3 @@ def test_a_command_imports_what_it_uses(name: str, folders: dict[str, Path]) -> 
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     imported = set(done.stderr.rpartition("imported:")[2].split())
     assert used in imported and imported & unused == set()
-
-
-def test_completion_loads_no_heavy_library(tmp_path: Path) -> None:
-    line, answer = "ares search --li", tmp_path / "answer"
-    asked = {
-        "_ARGCOMPLETE": "1",
-        "_ARGCOMPLETE_SHELL": "fish",
-        "_ARGCOMPLETE_DFS": "\t",
-        "COMP_LINE": line,
-        "COMP_POINT": str(len(line)),
-        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
-    }
-    command, environ = [sys.executable, "-X", "importtime", "-m", "ares"], {**os.environ, **asked}
-    process = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
-    imported = {row.rpartition("|")[2].strip() for row in process.stderr.splitlines()}
-    assert "argcomplete" in imported
-    assert not imported & {"torch", "lance", "pandas", "numpy", "pyarrow", "rich"}
-    assert answer.read_text().startswith("--like\tfind episodes")

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from ares.errors import RequestError
 from ares.workspace import Workspace
 from tests.ares.curation.conftest import curated, curated_folder, ids, open_curated
 from tests.workspaces import CommandResult
@@ -84,17 +83,3 @@ def test_a_purge_says_what_is_kept(ares: Run, ids: list[str]) -> None:
 def test_nothing_is_removed_without_a_selection(ares: Run) -> None:
     assert "no episodes are named" in ares("remove", "--yes").err
     assert "no episode is selected" in ares("remove", "--where", "num_steps < 0", "--yes").err
-
-
-def test_user_vectors_are_listed_and_deleted(ares: Run, curated: Workspace, ids: list[str]) -> None:
-    curated.add_vectors("mine", {id: [1.0, float(number)] for number, id in enumerate(ids)})
-    assert "vectors of your own: mine; `ws.remove_vectors(NAME)` of Python deletes them" in ares("status").out
-    assert ares("status", "--json").json["tables"]["vectors/mine"]["own"] is True
-    assert curated.remove_vectors("mine", ids[:2]) == 2
-    assert curated.remove_vectors("mine") == len(ids) - 2
-    with pytest.raises(RequestError, match="no vectors of your own 'mine': there are: none"):
-        curated.remove_vectors("mine")
-    assert "mine" not in ares("status").out and ares("doctor").status == 0
-    # A space without vectors takes those of another length.
-    assert curated.add_vectors("mine", {ids[0]: [1.0, 2.0, 3.0]}) == 1
-    assert curated.remove_vectors("mine", where=f"episode_id = '{ids[0]}'") == 1

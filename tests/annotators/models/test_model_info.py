@@ -1,21 +1,21 @@
-"""`ares models` describes models by their files and names alone."""
+"""What models are and need is known by their files and names alone."""
 
 from __future__ import annotations
 
 import json
 import re
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ares.errors import RequestError
+from ares.jobs import WorkerNeeds
 from ares.settings import Settings
-from ares_annotators.models import describe_models, shared_language_model
+from ares_annotators.models import estimate_worker_resources
 from ares_annotators.models.model_families import find_family
-from tests.workspaces import CommandResult
+from ares_annotators.models.model_info import find_model_files
 
 DEFAULTS = Settings()
 
@@ -31,7 +31,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.socket.connect", refuse)
 
 
-def put_in_hub_cache(cache: Path, hub_id: str, shapes: dict[str, list[int]], **config: Any) -> Path:
+def put_in_hub_cache(cache: Path, hub_id: str, shapes: dict[str, list[int]]) -> Path:
     """A model as the hub's client caches it, with a safetensors header and no weights behind it."""
     repository = cache / f"models--{hub_id.replace('/', '--')}"
     folder = repository / "snapshots" / "0123abcd"
@@ -40,16 +40,13 @@ def put_in_hub_cache(cache: Path, hub_id: str, shapes: dict[str, list[int]], **c
     (repository / "refs" / "main").write_text("0123abcd")
     header = json.dumps({name: {"shape": shape, "dtype": "BF16"} for name, shape in shapes.items()}).encode()
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
-    (folder / "config.json").write_text(json.dumps(config))
     return folder
 
 
 def test_the_default_captioner_and_judge_have_other_language_models() -> None:
-    _, captioner, judge = describe_models(DEFAULTS)
+    captioner, judge = (find_family(spec) for spec in (DEFAULTS.caption_model, DEFAULTS.judge_model))
     assert captioner.language_model and judge.language_model
     assert captioner.language_model != judge.language_model
-    assert not shared_language_model([captioner, judge])
-    assert {captioner.licence, judge.licence} == {"Apache-2.0"}
 
 
 @pytest.mark.parametrize(
@@ -78,9 +75,6 @@ def test_a_file_of_the_user_comes_before_the_table(tmp_path: Path) -> None:
     file.write_text('families: [{pattern: "our-", family: ours, language_model: qwen3}]')
     assert find_family("lab/our-vlm", str(file)) == ("ours", "qwen3")
     assert find_family("google/gemma-4-E4B-it", str(file)).language_model == "gemma4"
-    settings = Settings(judge_model="openai:our-vlm@http://127.0.0.1:9/v1", model_families=str(file))
-    assert describe_models(settings)[2].language_model == "qwen3"
-    assert shared_language_model(describe_models(settings)) == "qwen"
 
 
 @pytest.mark.parametrize(
@@ -102,38 +96,33 @@ def test_a_wrong_file_is_one_line(tmp_path: Path, text: str | None, message: str
     assert str(file) in str(error.value)
 
 
-def test_a_model_in_a_folder_is_counted_in_its_files(reference_models: Path) -> None:
-    clip = f"local-dir:{reference_models / 'reference-clip'}"
-    captioner = f"hf:{reference_models / 'reference-captioner'}"
-    settings = Settings(embed_model=clip, caption_model=captioner, judge_model=f"clip:{clip}")
-    for model in describe_models(settings):
-        assert model.state == "here" and model.parameters and model.disk_bytes and model.memory_bytes
-        assert model.parameters < model.disk_bytes <= 5 * model.parameters
-    assert describe_models(settings)[1].language_model == "llama"
-
-
-def test_a_model_in_the_cache_of_the_hub_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    text_config = {"text_config": {"model_type": "gemma4_text"}}
-    folder = put_in_hub_cache(tmp_path, "lab/our-judge", {"a": [3, 5], "b": [7]}, **text_config)
-    (folder / "README.md").write_text("---\nlibrary_name: transformers\nlicense: mit\n---\n# ours\n")
-    judge = describe_models(Settings(judge_model="hf:lab/our-judge"))[2]
-    assert (judge.state, judge.parameters, judge.licence) == ("here", 22, "mit")
-    assert (judge.language_model, judge.location) == ("gemma", str(folder))
-    (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "model-00002.safetensors"}}')
-    assert describe_models(Settings(judge_model="hf:lab/our-judge"))[2].state == "to be fetched"
-
-
-def test_the_command_prints_a_table_and_a_document(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_ares: Callable[..., CommandResult]
+def test_a_worker_needs_memory_for_the_weights_that_its_files_or_the_table_name(
+    reference_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    table = run_ares("models")
-    assert table.status == 0
-    assert all(cell in table.out for cell in ("hf:google/gemma-4-E4B-it", "to be fetched", "Apache-2.0"))
-    monkeypatch.setenv("ARES_JUDGE_MODEL", "hf:OpenGVLab/InternVL3-8B-hf")
-    monkeypatch.setenv("ARES_EMBED_MODEL", f"local-dir:{tmp_path / 'nowhere'}")
-    printed = run_ares("models", "--json")
-    assert (printed.status, printed.json["shared_language_model"]) == (1, "qwen")
-    states = [model["state"] for model in printed.json["models"]]
-    assert states == ["missing", "to be fetched", "to be fetched"]
+    put_in_hub_cache(tmp_path, "lab/our-judge", {"a": [30_000, 5_000], "b": [7]})
+
+    def weights(spec: str) -> float:
+        needs = estimate_worker_resources(spec)
+        assert needs.gpus == 1.0
+        return (needs.memory_bytes - estimate_worker_resources("hf:lab/not-known").memory_bytes) / 4.8
+
+    clip = reference_models / "reference-clip"
+    size = sum(path.stat().st_size for path in clip.glob("*.safetensors"))
+    assert (
+        weights(f"local-dir:{clip}") == weights(f"clip:local-dir:{clip}") == pytest.approx(size / 4, rel=0.01)
+    )
+    assert weights("hf:lab/our-judge") == pytest.approx(150_000_007)
+    assert weights("hf:google/gemma-4-E4B-it") == pytest.approx(8.0e9)
+    assert weights("ViT-B-32/laion2b_s34b_b79k") == pytest.approx(0.151e9)
+    assert estimate_worker_resources("openai:x@http://127.0.0.1:9/v1") == WorkerNeeds()
+
+
+def test_a_model_of_which_a_part_is_missing_is_not_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    folder = put_in_hub_cache(tmp_path, "lab/our-judge", {"a": [3, 5]})
+    assert find_model_files("hf:lab/our-judge") is not None
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "model-00002.safetensors"}}')
+    assert find_model_files("hf:lab/our-judge") is None
