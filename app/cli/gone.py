@@ -87,7 +87,9 @@ app | export-dir | export_dirs in ares.toml, or ARES_EXPORT_DIRS
 app | query-seconds | query_seconds in ares.toml, or ARES_QUERY_SECONDS
 app | trusted-proxy | trusted_proxies in ares.toml, or ARES_TRUSTED_PROXIES
 export | progress | lerobot computes progress for rabc by its reward model; weights are an option of --options
-export | retime segments trim-idle keep-spans weights strict | {name} {in_file}
+export | retime segments trim-idle weights strict | {name} {in_file}
+export | keep-spans | `ares annotate segment --spans FILE` stores the spans, `ares set create NAME --segments` makes a
+    set of them
 export | append | `ares set union` joins the sets; export that into a new folder
 export | drop-segments | `ares set create NAME --segments` makes a set of the spans to keep; export that
 export | preview | export a small set (`ares set create NAME --balance dataset --cap 2`), with the same --plan;

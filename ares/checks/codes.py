@@ -201,8 +201,7 @@ DROPPED_FRAMES = CheckCode(
     name="dropped-frames",
     meaning="frames are missing: the stamps of the frames have a gap",
     size_unit="s",
-    remedy="split the episode there: ares export SET DEST --options '{keep_spans: FILE}'; check the load of the "
-    "recorder",
+    remedy="split the episode there, by a set of spans (docs/export.md); check the load of the recorder",
 )
 COLOUR_ORDER = CheckCode(
     code="A037",
@@ -397,8 +396,7 @@ DROPPED_STEPS = CheckCode(
     name="dropped-steps",
     meaning="steps are missing: all dimensions jump ahead at once, or the stamps have a gap",
     size_unit="s",
-    remedy="split the episode there: ares export SET DEST --options '{keep_spans: FILE}'; check the load of the "
-    "recorder",
+    remedy="split the episode there, by a set of spans (docs/export.md); check the load of the recorder",
 )
 REPEATED_STEPS = CheckCode(
     code="A017",
