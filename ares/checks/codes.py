@@ -331,13 +331,6 @@ WRAP_AROUND = CheckCode(
     remedy="unwrap the angle before training",
     severity="fault",
 )
-DRIFT = CheckCode(
-    code="A008",
-    name="drift",
-    meaning="the difference of state and action grows over the episode",
-    size_unit="value",
-    remedy="calibrate the encoder; check for a slipping joint",
-)
 CHATTER = CheckCode(
     code="A009",
     name="chatter",
@@ -457,7 +450,7 @@ TURNED_MOTION = CheckCode(
 CODES = {
     code.code: code
     for code in (
-        NOT_FINITE, DEAD_CHANNEL, STUCK, SPIKE, QUANTISED, SATURATED, WRAP_AROUND, DRIFT, CHATTER, IDLE_START,
+        NOT_FINITE, DEAD_CHANNEL, STUCK, SPIKE, QUANTISED, SATURATED, WRAP_AROUND, CHATTER, IDLE_START,
         IDLE_END, ACTION_LAG, SIGN_FLIP, GAIN, UNIT_CLASH, DROPPED_STEPS, REPEATED_STEPS, CLOCK_RATE,
         OFFSET, STALE_VALUES, CLOCK_JITTER, TURNED, TURNED_MOTION,
         *VIDEO_CODES, *FILE_CODES, *RECORD_CODES, *TRAINER_CODES,
