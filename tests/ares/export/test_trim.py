@@ -73,7 +73,8 @@ def stored_state(filled: Workspace, number: int) -> NDArray[np.float32]:
 
 def make_spans(ws: Workspace, rows: Iterable[tuple[str, float, float]]) -> CurationSet:
     """A set of spans, each of which a person has named."""
-    append(ws, [PERSON], [segment(PERSON, id, span, {"text": "part"}) for id, *span in rows])
+    named = [segment(PERSON, id, (start, stop), {"text": "part"}) for id, start, stop in rows]
+    append(ws, [PERSON], named)
     return ws.sets.create_spans("parts", where="text = 'part'")
 
 
