@@ -12,7 +12,7 @@ from ares.checks import CODES, EpisodeActionLag, check_signals
 from ares.signals import DatasetStatistics, EpisodeSignals
 from benchmarks.foreign_robots import foreign_dataset, foreign_robot
 from benchmarks.shares import format_share
-from tests.generators.planting import ANGLES, NEED_LAG, NEEDS_POSITIONS, PLANTERS, FaultSite
+from tests.generators.planting import ANGLES, NEED_LAG, PLANTERS, FaultSite
 from tests.generators.robots import random_dataset, random_robot
 from tests.generators.strengths import STRENGTHS
 
@@ -130,8 +130,7 @@ def audit_foreign(seeds: Iterable[int], score: AuditScore) -> None:
         ranges = np.ptp(signals[-1].state, axis=0)
         dims = [dim for dim in episodes[-1].angle_dims if ranges[dim] > LEAST_MOTION * robot.unit_scale]
         if dims:
-            codes = [code for code in PLANTERS if not (robot.is_relative and code == NEEDS_POSITIONS)]
-            _plant_all(codes, signals, dims, robot.unit_scale, rng, score)
+            _plant_all([*PLANTERS], signals, dims, robot.unit_scale, rng, score)
 
 
 def audit_generated(seeds: Iterable[int], score: AuditScore) -> None:
@@ -142,8 +141,7 @@ def audit_generated(seeds: Iterable[int], score: AuditScore) -> None:
         episodes = random_dataset(robot, rng, episodes=_EPISODES)
         score.add_clean(episodes)
         if robot.moving_joints:
-            codes = [code for code in PLANTERS if not (robot.is_delta and code == NEEDS_POSITIONS)]
-            _plant_all(codes, episodes, robot.moving_joints, robot.unit_scale, rng, score)
+            _plant_all([*PLANTERS], episodes, robot.moving_joints, robot.unit_scale, rng, score)
 
 
 def _plant_all(
@@ -177,8 +175,7 @@ def detection_curve(seeds: Iterable[int]) -> dict[str, dict[float, tuple[int, in
         for code in SCALED_CODES if robot.moving_joints else ():
             multiple = float(np.exp2(rng.uniform(-3, 2)))
             score = scores[next(stop for stop in CURVE_STOPS if multiple <= stop)]
-            if not (robot.is_delta and code == NEEDS_POSITIONS):
-                _plant_all([code], episodes, robot.moving_joints, robot.unit_scale, rng, score, multiple)
+            _plant_all([code], episodes, robot.moving_joints, robot.unit_scale, rng, score, multiple)
     return {
         code: {stop: (score.hits[code], score.planted[code]) for stop, score in scores.items()}
         for code in SCALED_CODES

@@ -39,7 +39,7 @@ _RATE_HZ, _DRAWS = 5.0, 2_000
 _PRICE = (0.3, 1.2)
 # Episodes of the run whose cost a quote is made from.
 _PILOT = 5
-# What is planted in each row: noise, missed and invented events; and in every row what the first look errs.
+# What is planted in each row: noise, missed and invented events; and in every row what each window errs.
 _ROWS = (
     PlantedErrors(noise=0.1, jitter=0.2, one_sided=0.3),
     PlantedErrors(noise=0.3, jitter=0.2, one_sided=0.3),

@@ -1,9 +1,9 @@
-"""Finds the spans of an episode by a vision-language model: sheets of windows, then a second look at changes."""
+"""Finds the spans of an episode by a vision-language model, which gets sheets of windows that overlap."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -37,15 +37,11 @@ from ares_annotators.models import (
 from ares_annotators.prompting import escape_json, read_prompt
 from ares_annotators.segment.timeline import (
     ModelArm,
-    ModelBoundary,
     ReadWindow,
-    RecheckForm,
     SpansForm,
     Window,
-    read_recheck_reply,
     read_tolerantly,
     read_window_reply,
-    settle_rechecks,
     spans_schema,
     stitch_windows,
 )
@@ -59,27 +55,24 @@ if TYPE_CHECKING:
 
 
 _PACKAGE = "ares_annotators.segment"
-# Of one call; between two frames of the first look; frames that two windows share.
+# Of one call; between two frames; frames that two windows share.
 MOST_FRAMES, STEP_SECONDS, SHARED_FRAMES = 60, 0.5, 8
-# Contact sheets of so many columns and rows; a second look shows each change on a separate sheet.
+# Contact sheets of so many columns and rows.
 _SIDE = 3
-_RECHECK_FRAMES = _SIDE * _SIDE
-RECHECK_STEP_SECONDS, CHANGES_OF_A_CALL = 0.125, MOST_FRAMES // _RECHECK_FRAMES
 MAX_NEW_TOKENS = 2_000
 # Requests in hand at a time: an hour of video has more frames than there is memory.
 _REQUESTS_AT_ONCE = 4
 # Frames that the run decodes for all its annotators at once; those of a longer episode are decoded window by window.
 _MOST_SHARED = 4 * MOST_FRAMES
 _TEST_FRAMES = 9
-# For quotes only: tokens of the reply about a span and about a change, and of the time of a frame in a prompt.
-_SPAN_TOKENS, _RECHECK_TOKENS, _FRAME_TOKENS = 38, 20, 7
+# For quotes only: tokens of the reply about a span, and of the time of a frame in a prompt.
+_SPAN_TOKENS, _FRAME_TOKENS = 38, 7
 _CHANGES_PER_SECOND = 0.25
 
 MODEL_SETTINGS: dict[str, Json] = {
     "most_frames": MOST_FRAMES,
     "step": STEP_SECONDS,
     "shared_frames": SHARED_FRAMES,
-    "recheck_step": RECHECK_STEP_SECONDS,
     "max_new_tokens": MAX_NEW_TOKENS,
     "temperature": 0,
 }
@@ -92,7 +85,7 @@ class ModelTimeline:
     Attributes:
         arms: Its changes, for each arm.
         camera: The camera.
-        seconds: Seconds of the frames of the first look.
+        seconds: Seconds of the frames.
         cost: What it cost, whenever it was paid.
         paid: What was paid for it now.
     """
@@ -153,9 +146,8 @@ class SpanFinder:
         self.vlm, self._camera = vlm, camera
         # For an estimate: most back ends hold schemas.
         self._has_schema = "schema" in vlm.capabilities or UNKNOWN_UNTIL_LOADED in vlm.name
-        prompts = [read_prompt(_PACKAGE, name) for name in ("spans", "look", "form")]
-        schemas = [spans_schema(), RecheckForm.model_json_schema()]
-        self.prompt_hash = short_hash([*prompts, *schemas])
+        prompts = [read_prompt(_PACKAGE, name) for name in ("spans", "form")]
+        self.prompt_hash = short_hash([*prompts, spans_schema()])
         self.settings: dict[str, Json] = {
             **MODEL_SETTINGS,
             **vlm.settings,
@@ -164,7 +156,7 @@ class SpanFinder:
         }
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
-        """The frames of the first look at a short episode; those of a long one are decoded when they are needed."""
+        """The frames of a short episode; those of a long one are decoded when they are needed."""
         camera = choose_camera(subject.episode, self._camera)
         seconds = [second for window in self._plan(subject, camera) for second in window.seconds]
         if camera is None or len(seconds) > _MOST_SHARED:
@@ -184,7 +176,7 @@ class SpanFinder:
 
     def _test_problem(self, reply: VlmReply, window: Window) -> str:
         """What is wrong with the form of the reply about frames without content; a model without schemas may say it."""
-        read = read_window_reply(reply.text, window, 0)
+        read = read_window_reply(reply.text, window)
         return read if isinstance(read, str) and self._has_schema else ""
 
     def find(self, work: Work) -> ModelTimeline | PaidFailure | MediaError:
@@ -194,8 +186,7 @@ class SpanFinder:
             return MediaError("episode has no such camera", f"{self._camera or 'any'!r}")
         windows, bill = self._plan(work.subject, camera), _Bill(self.vlm)
         try:
-            read = self._read_windows(work, camera, windows, bill)
-            arms = self._recheck_changes(work, camera, stitch_windows(read), bill)
+            arms = stitch_windows(self._read_windows(work, camera, windows, bill))
         except MediaError as error:
             return error if not bill.paid.calls else PaidFailure(error, bill.paid)
         except ModelError as error:
@@ -217,14 +208,14 @@ class SpanFinder:
     ) -> list[ReadWindow]:
         """What the model says of each window. Raises ModelError at the first reply that cannot be used."""
         read: list[ReadWindow] = []
-        for part in batched(list(enumerate(windows)), _REQUESTS_AT_ONCE):
-            requests = [self._first_request(work, camera, window) for _, window in part]
+        for part in batched(windows, _REQUESTS_AT_ONCE):
+            requests = [self._frames_request(work, camera, window) for window in part]
             work.release_frames()
-            for (number, window), reply in zip(part, bill.ask(requests), strict=True):
-                read.append(self._read_window(reply, window, number, bill))
+            for window, reply in zip(part, bill.ask(requests), strict=True):
+                read.append(self._read_window(reply, window, bill))
         return read
 
-    def _first_request(self, work: Work, camera: Camera, window: Window) -> VlmRequest:
+    def _frames_request(self, work: Work, camera: Camera, window: Window) -> VlmRequest:
         plan = _plan_sheets(_make_view(camera, window.seconds))
         images = ReadableImages(lambda: plan.arrange(partial(_read_frames, work)))
         return self._window_request(window, plan, images)
@@ -239,56 +230,17 @@ class SpanFinder:
             max_tokens=MAX_NEW_TOKENS,
         )
 
-    def _read_window(self, reply: VlmReply, window: Window, number: int, bill: _Bill) -> ReadWindow:
+    def _read_window(self, reply: VlmReply, window: Window, bill: _Bill) -> ReadWindow:
         """The changes in a reply; one in words is put into the form by a second call of a model without schemas."""
         is_form = not isinstance(read_tolerantly(SpansForm, reply.text), str)
         if not is_form and not self._has_schema and reply.text.strip():
             data = escape_json({"description": reply.text})
             prompt = read_prompt(_PACKAGE, "form").replace("{data}", data)
             (reply,) = bill.ask([VlmRequest(images=(), prompt=prompt, max_tokens=MAX_NEW_TOKENS)])
-        read = read_window_reply(reply.text, window, number)
+        read = read_window_reply(reply.text, window)
         if isinstance(read, str):
             raise bill.unusable(f"spans cannot be used: {read}", reply)
         return read
-
-    def _recheck_changes(
-        self, work: Work, camera: Camera, arms: Sequence[ModelArm], bill: _Bill
-    ) -> list[ModelArm]:
-        """The arms with each change where a second look saw it. Raises ModelError at a reply that cannot be used."""
-        changes = sorted(
-            (change for arm in arms for change in arm.boundaries),
-            key=lambda change: (change.seconds, change.arm),
-        )
-        rate_hz = compute_camera_rate_hz(work.episode, camera)
-        seen: dict[ModelBoundary, float | None] = {}
-        groups = [list(group) for group in batched(changes, CHANGES_OF_A_CALL)]
-        for part in batched(groups, _REQUESTS_AT_ONCE):
-            shown = [[recheck_seconds(change.seconds, camera, rate_hz) for change in group] for group in part]
-            requests = [
-                self._recheck_request(work, camera, group, seconds)
-                for group, seconds in zip(part, shown, strict=True)
-            ]
-            for group, seconds, reply in zip(part, shown, bill.ask(requests), strict=True):
-                instants = read_recheck_reply(reply.text, seconds)
-                if isinstance(instants, str):
-                    raise bill.unusable(f"second look cannot be used: {instants}", reply)
-                seen |= dict(zip(group, instants, strict=True))
-        step = max(STEP_SECONDS, 1 / rate_hz)
-        return [settle_rechecks(arm, [seen[change] for change in arm.boundaries], step) for arm in arms]
-
-    def _recheck_request(
-        self,
-        work: Work,
-        camera: Camera,
-        changes: Sequence[ModelBoundary],
-        shown: Sequence[Sequence[float]],
-    ) -> VlmRequest:
-        return VlmRequest(
-            images=ReadableImages(lambda: _arrange_changes(work, camera, shown)),
-            prompt=_recheck_prompt(changes, shown),
-            schema=RecheckForm.model_json_schema() if self._has_schema else None,
-            max_tokens=MAX_NEW_TOKENS,
-        )
 
     def estimate(self, subject: Subject, is_served: bool) -> Cost:
         """What an episode costs, with a change in four seconds; `usd` is left to the price where a server is paid."""
@@ -298,15 +250,12 @@ class SpanFinder:
         windows = self._plan(subject, camera)
         plans = [_plan_sheets(_make_view(camera, window.seconds)) for window in windows]
         changes = math.ceil(_CHANGES_PER_SECOND * subject.episode.duration_seconds)
-        looks = math.ceil(changes / CHANGES_OF_A_CALL)
-        sheet = _plan_sheets(_make_view(camera, [0.0] * _RECHECK_FRAMES))
-        words = len(windows) * _count_words("spans") + looks * _count_words("look")
-        frames = sum(len(window.seconds) for window in windows) + changes * _RECHECK_FRAMES
-        images = sum(map(self._image_tokens, plans)) + changes * self._image_tokens(sheet)
+        words = len(windows) * count_prompt_tokens(read_prompt(_PACKAGE, "spans"))
+        frames = sum(len(window.seconds) for window in windows)
         return Cost(
-            calls=len(windows) + looks,
-            tokens_in=words + frames * _FRAME_TOKENS + images,
-            tokens_out=(len(windows) + changes) * _SPAN_TOKENS + changes * _RECHECK_TOKENS,
+            calls=len(windows),
+            tokens_in=words + frames * _FRAME_TOKENS + sum(map(self._image_tokens, plans)),
+            tokens_out=(len(windows) + changes) * _SPAN_TOKENS,
             usd=None if is_served else 0.0,
         )
 
@@ -349,16 +298,6 @@ def plan_windows(last_frame: int, rate_hz: float, duration_seconds: float) -> li
     ]
 
 
-def recheck_seconds(seconds: float, camera: Camera, rate_hz: float) -> list[float]:
-    """Seconds of the dense frames around a change, in order; fewer than nine at an end of the episode."""
-    every = max(1, round(rate_hz * RECHECK_STEP_SECONDS))
-    middle, last = math.floor(seconds * rate_hz), max(camera.media.num_frames, 1) - 1
-    indices = [middle + every * (position - _RECHECK_FRAMES // 2) for position in range(_RECHECK_FRAMES)]
-    return [frame_second(index, rate_hz) for index in indices if 0 <= index <= last] or [
-        frame_second(last, rate_hz)
-    ]
-
-
 def _make_view(camera: Camera, seconds: Sequence[float]) -> CameraView:
     return CameraView(
         name=camera.name, role=camera.role, height=camera.height, width=camera.width, seconds=seconds
@@ -377,38 +316,6 @@ def _read_frames(work: Work, camera: str, seconds: Sequence[float]) -> NDArray[n
     return frames.at(camera, seconds)
 
 
-def _arrange_changes(work: Work, camera: Camera, shown: Sequence[Sequence[float]]) -> list[NDArray[np.uint8]]:
-    """A contact sheet for each change; the frames of all are decoded at once."""
-    import numpy as np
-
-    requested = sorted({second for seconds in shown for second in seconds})
-    frames = dict(zip(requested, _read_frames(work, camera.name, requested), strict=True))
-    return [
-        image
-        for seconds in shown
-        for image in _plan_sheets(_make_view(camera, seconds)).arrange(
-            lambda name, instants: np.stack([frames[second] for second in instants])
-        )
-    ]
-
-
-def _count_words(prompt: str) -> int:
-    """Tokens of a prompt without the times of its frames."""
-    return count_prompt_tokens(read_prompt(_PACKAGE, prompt))
-
-
 def _window_prompt(window: Window, plan: FramePlan) -> str:
     prompt = read_prompt(_PACKAGE, "spans").replace("{legend}", plan.legend())
     return prompt.replace("{start}", f"{window.start:.2f}").replace("{stop}", f"{window.stop:.2f}")
-
-
-def _recheck_prompt(changes: Sequence[ModelBoundary], shown: Sequence[Sequence[float]]) -> str:
-    legend = "\n".join(_describe_changes(changes, shown))
-    return read_prompt(_PACKAGE, "look").replace("{legend}", legend)
-
-
-def _describe_changes(changes: Sequence[ModelBoundary], shown: Sequence[Sequence[float]]) -> Iterator[str]:
-    for number, (change, seconds) in enumerate(zip(changes, shown, strict=True), 1):
-        data = escape_json({"before": change.before, "after": change.text, "arm": change.arm})
-        times = ", ".join(f"{second:.2f} s" for second in seconds)
-        yield f"Sheet {number}: {data}, at {times}."

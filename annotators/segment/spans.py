@@ -72,9 +72,7 @@ class SegmentSpan:
 _START = Boundary(0.0, "start", 1.0)
 
 
-def join_boundaries(
-    boundaries: Sequence[Boundary], duration_seconds: float, shortest_seconds: float = SHORTEST_SECONDS
-) -> tuple[Boundary, ...]:
+def join_boundaries(boundaries: Sequence[Boundary], duration_seconds: float) -> tuple[Boundary, ...]:
     """Keep boundaries so far apart that no span is too short, in order of time.
 
     The one rule: the surest comes first, and one that lies nearer than the shortest span to a kept boundary, or to an
@@ -83,12 +81,11 @@ def join_boundaries(
     Args:
         boundaries: In any order; those outside the episode are left out.
         duration_seconds: Of the episode.
-        shortest_seconds: Length of the shortest span.
     """
     kept, seconds = [], [0.0, duration_seconds]
     for boundary in sorted(boundaries, key=lambda item: (-item.confidence, item.seconds)):
         is_inside = 0 < boundary.seconds < duration_seconds
-        if is_inside and find_distance(seconds, boundary.seconds) >= shortest_seconds - 1e-9:
+        if is_inside and find_distance(seconds, boundary.seconds) >= SHORTEST_SECONDS - 1e-9:
             kept.append(boundary)
             insort(seconds, boundary.seconds)
     return tuple(sorted(kept, key=lambda item: item.seconds))

@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 MOST_SPANS, _MOST_CHARACTERS = 200, 100_000
 # Two windows mean one event where their times differ by less than so many steps, or so many if they name it alike.
 _SEAM_STEPS, _SAME_TEXT_STEPS = 2.0, 4.0
-# Of a boundary that a second look saw, and of one that it did not see.
-SEEN, UNSEEN = 0.6, 0.2
-# Both where two windows show the place of a boundary and one of them has none.
-_UNCONFIRMED = 0.7
+# Of a boundary, and what becomes of it where two windows show its place and one of them has none.
+_CONFIDENCE, _UNCONFIRMED = 0.6, 0.7
 
 Arm = Literal["", "left", "right", "both"]
 
@@ -62,23 +60,6 @@ def spans_schema() -> dict[str, Json]:
     return schema
 
 
-class _RecheckEntry(BaseModel):
-    """One change of a reply to a second look; no seconds where the frames do not show it."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    number: int
-    seconds: Annotated[float, Field(allow_inf_nan=False)] | None
-
-
-class RecheckForm(BaseModel):
-    """The form of the reply to a second look."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    changes: Annotated[list[_RecheckEntry], Field(max_length=MOST_SPANS)]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """A part of an episode that a model gets in one call.
@@ -108,17 +89,13 @@ class ModelBoundary:
         seconds: When, from the start of the episode.
         text: What is done from then on; "" where nothing is.
         arm: By which arm, "" for the only one.
-        before: What is done until then.
-        window: Number of the window that it is of.
         confidence: From 0 to 1.
     """
 
     seconds: float
     text: str
     arm: str
-    before: str
-    window: int
-    confidence: float = SEEN
+    confidence: float = _CONFIDENCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +131,7 @@ class ReadWindow:
     arms: dict[str, ModelArm] = field(default_factory=dict)
 
 
-def read_window_reply(text: str, window: Window, number: int) -> ReadWindow | str:
+def read_window_reply(text: str, window: Window) -> ReadWindow | str:
     """The changes in a reply about a window; else what is wrong with it, in a few words.
 
     Times may be wrong by a step: a span that ends a little after the window, or after the start of the next, is cut.
@@ -162,7 +139,6 @@ def read_window_reply(text: str, window: Window, number: int) -> ReadWindow | st
     Args:
         text: The reply.
         window: The window.
-        number: Its number in the episode.
     """
     form = read_tolerantly(SpansForm, text)
     if isinstance(form, str):
@@ -174,7 +150,7 @@ def read_window_reply(text: str, window: Window, number: int) -> ReadWindow | st
         problem = _find_problem(spans, window)
         if problem:
             return problem
-    return ReadWindow(window, {arm: _read_arm(arm, spans, window, number) for arm, spans in by_arm.items()})
+    return ReadWindow(window, {arm: _read_arm(arm, spans, window) for arm, spans in by_arm.items()})
 
 
 def read_tolerantly(model: type[AnyReply], text: str) -> AnyReply | str:
@@ -200,11 +176,11 @@ def _find_problem(spans: Sequence[_SpanForm], window: Window) -> str:
     return ""
 
 
-def _read_arm(arm: str, spans: Sequence[_SpanForm], window: Window, number: int) -> ModelArm:
+def _read_arm(arm: str, spans: Sequence[_SpanForm], window: Window) -> ModelArm:
     """The starts and ends of spans, in order of time, as changes; the edges of a window are none."""
     first_edge = window.start + (SHORTEST_SECONDS if window.is_first else window.step)
     last_edge = window.stop - (SHORTEST_SECONDS if window.is_last else window.step)
-    opening, before, changes = "", "", list[ModelBoundary]()
+    opening, changes = "", list[ModelBoundary]()
     for position, span in enumerate(spans):
         following = spans[position + 1].start if position + 1 < len(spans) else math.inf
         what = " ".join(span.what.split())
@@ -216,35 +192,8 @@ def _read_arm(arm: str, spans: Sequence[_SpanForm], window: Window, number: int)
             if seconds < first_edge:
                 opening = text
             elif seconds <= last_edge:
-                change = ModelBoundary(seconds=seconds, text=text, arm=arm, before=before, window=number)
-                changes.append(change)
-            before = text
+                changes.append(ModelBoundary(seconds=seconds, text=text, arm=arm))
     return ModelArm(arm=arm, opening=opening, boundaries=tuple(changes))
-
-
-def read_recheck_reply(text: str, shown: Sequence[Sequence[float]]) -> list[float | None] | str:
-    """The second of each change in a reply to a second look, None where it was not seen; else what is wrong.
-
-    Args:
-        text: The reply.
-        shown: Seconds of the frames that were shown of each change.
-    """
-    form = read_tolerantly(RecheckForm, text)
-    if isinstance(form, str):
-        return form
-    numbers = [change.number for change in form.changes]
-    if len(set(numbers)) != len(numbers) or any(not 1 <= number <= len(shown) for number in numbers):
-        return "a number is of no change"
-    instants: list[float | None] = [None] * len(shown)
-    for change in form.changes:
-        seconds = shown[change.number - 1]
-        step = (seconds[-1] - seconds[0]) / max(len(seconds) - 1, 1)
-        if change.seconds is None:
-            continue
-        if not seconds[0] - step <= change.seconds <= seconds[-1] + step:
-            return "a change lies outside its frames"
-        instants[change.number - 1] = change.seconds
-    return instants
 
 
 def align_times(
@@ -301,11 +250,11 @@ def _stitch_arm(name: str, read: Sequence[ReadWindow]) -> ModelArm:
     for number in range(1, len(read)):
         earlier, later = read[number - 1].window, read[number].window
         added = read[number].arms.get(name, ModelArm(arm=name))
-        joined = _join_at_seam(joined, added, earlier, later, number)
+        joined = _join_at_seam(joined, added, earlier, later)
     return joined
 
 
-def _join_at_seam(first: ModelArm, second: ModelArm, earlier: Window, later: Window, number: int) -> ModelArm:
+def _join_at_seam(first: ModelArm, second: ModelArm, earlier: Window, later: Window) -> ModelArm:
     """The timeline up to a window with what the next window says."""
     old = [boundary for boundary in first.boundaries if boundary.seconds >= later.start]
     new = [boundary for boundary in second.boundaries if boundary.seconds <= earlier.stop]
@@ -322,10 +271,9 @@ def _join_at_seam(first: ModelArm, second: ModelArm, earlier: Window, later: Win
     kept += [_less_sure(boundary) for row, boundary in enumerate(old) if row not in paired_old]
     kept += [_less_sure(boundary) for column, boundary in enumerate(new) if column not in paired_new]
     kept += [boundary for boundary in second.boundaries if boundary.seconds > earlier.stop]
-    seam = first.text_at(middle)
-    if not (old or new) and bool(seam) != bool(second.opening):
+    if not (old or new) and bool(first.text_at(middle)) != bool(second.opening):
         # One window shows it at work and the other at rest, and neither a change.
-        change = ModelBoundary(seconds=middle, text=second.opening, arm=first.arm, before=seam, window=number)
+        change = ModelBoundary(seconds=middle, text=second.opening, arm=first.arm)
         kept.append(_less_sure(change))
     return replace(first, boundaries=tuple(sorted(kept, key=lambda boundary: boundary.seconds)))
 
@@ -337,37 +285,6 @@ def _seam_tolerance(first: ModelBoundary, second: ModelBoundary, step: float) ->
 
 def _less_sure(boundary: ModelBoundary) -> ModelBoundary:
     return replace(boundary, confidence=boundary.confidence * _UNCONFIRMED)
-
-
-def settle_rechecks(arm: ModelArm, instants: Sequence[float | None], step: float) -> ModelArm:
-    """The timeline of an arm after a second look: changes that became one are joined, the surest is kept.
-
-    Args:
-        arm: The arm.
-        instants: When each of its changes was seen, None where it was not.
-        step: Seconds between two frames of the first look.
-    """
-    rechecked = [
-        replace(change, confidence=change.confidence * UNSEEN / SEEN)
-        if seen is None
-        else replace(change, seconds=seen)
-        for change, seen in zip(arm.boundaries, instants, strict=True)
-    ]
-    settled: list[ModelBoundary] = []
-    for change in sorted(rechecked, key=lambda boundary: boundary.seconds):
-        if settled and _are_same(settled[-1], change, step):
-            surest = max((settled[-1], change), key=lambda boundary: boundary.confidence)
-            settled[-1] = replace(surest, text=change.text or settled[-1].text)
-        else:
-            settled.append(change)
-    return replace(arm, boundaries=tuple(settled))
-
-
-def _are_same(first: ModelBoundary, second: ModelBoundary, step: float) -> bool:
-    """Whether two changes in order of time are one: too near for a span, or one event of two windows."""
-    distance = second.seconds - first.seconds
-    is_alike = first.text.casefold() == second.text.casefold()
-    return distance < SHORTEST_SECONDS or (first.window != second.window and is_alike and distance <= step)
 
 
 def name_spans(arms: Sequence[ModelArm], duration_seconds: float) -> list[SegmentSpan]:

@@ -170,10 +170,10 @@ def _export_with_options(args: argparse.Namespace) -> ExportReport:
     from ares_app.cli.option_models import ExportFileOptions, read_options
 
     in_file = read_options(args.options, ExportFileOptions)
-    idle, spans, interventions = in_file.trim_idle, in_file.keep_spans, in_file.interventions
+    idle, interventions = in_file.trim_idle, in_file.interventions
     trim = None
-    if idle is not None or spans or interventions:
-        trim = TrimRequest(idle_seconds=idle, keep_spans=spans, interventions=interventions)
+    if idle is not None or interventions:
+        trim = TrimRequest(idle_seconds=idle, interventions=interventions)
     return open_workspace(args).export(
         args.set,
         args.dest,

@@ -64,11 +64,6 @@ class ExportFileOptions(CommandOptions):
     trim_idle: float | None = Field(
         default=None, description="cut still starts and ends, but so many seconds of them, such as 0.5"
     )
-    keep_spans: str = Field(
-        default="",
-        description="write only the spans of this CSV, JSONL or Parquet file with episode_id, start_seconds and "
-        "stop_seconds",
-    )
     interventions: str = Field(
         default="",
         description="write only the steps at which a person intervened (only), or all others (without)",

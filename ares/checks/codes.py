@@ -201,8 +201,7 @@ DROPPED_FRAMES = CheckCode(
     name="dropped-frames",
     meaning="frames are missing: the stamps of the frames have a gap",
     size_unit="s",
-    remedy="split the episode there: ares export SET DEST --options '{keep_spans: FILE}'; check the load of the "
-    "recorder",
+    remedy="split the episode there, by a set of spans (docs/export.md); check the load of the recorder",
 )
 COLOUR_ORDER = CheckCode(
     code="A037",
@@ -332,13 +331,6 @@ WRAP_AROUND = CheckCode(
     remedy="unwrap the angle before training",
     severity="fault",
 )
-DRIFT = CheckCode(
-    code="A008",
-    name="drift",
-    meaning="the difference of state and action grows over the episode",
-    size_unit="value",
-    remedy="calibrate the encoder; check for a slipping joint",
-)
 CHATTER = CheckCode(
     code="A009",
     name="chatter",
@@ -397,8 +389,7 @@ DROPPED_STEPS = CheckCode(
     name="dropped-steps",
     meaning="steps are missing: all dimensions jump ahead at once, or the stamps have a gap",
     size_unit="s",
-    remedy="split the episode there: ares export SET DEST --options '{keep_spans: FILE}'; check the load of the "
-    "recorder",
+    remedy="split the episode there, by a set of spans (docs/export.md); check the load of the recorder",
 )
 REPEATED_STEPS = CheckCode(
     code="A017",
@@ -459,7 +450,7 @@ TURNED_MOTION = CheckCode(
 CODES = {
     code.code: code
     for code in (
-        NOT_FINITE, DEAD_CHANNEL, STUCK, SPIKE, QUANTISED, SATURATED, WRAP_AROUND, DRIFT, CHATTER, IDLE_START,
+        NOT_FINITE, DEAD_CHANNEL, STUCK, SPIKE, QUANTISED, SATURATED, WRAP_AROUND, CHATTER, IDLE_START,
         IDLE_END, ACTION_LAG, SIGN_FLIP, GAIN, UNIT_CLASH, DROPPED_STEPS, REPEATED_STEPS, CLOCK_RATE,
         OFFSET, STALE_VALUES, CLOCK_JITTER, TURNED, TURNED_MOTION,
         *VIDEO_CODES, *FILE_CODES, *RECORD_CODES, *TRAINER_CODES,

@@ -1,14 +1,12 @@
-"""Checks of the state against the action that commands it: lag, sign, gain, drift."""
+"""Checks of the state against the action that commands it: lag, sign, gain."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ares.checks.codes import (
     ACTION_LAG,
-    DRIFT,
     GAIN,
     SIGN_FLIP,
     TURNED,
@@ -22,11 +20,6 @@ from ares.signals import (
     estimate_action_lag,
     paired_dimensions,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 # A lag is unlike that of the other episodes by at least so much, and beyond its interval.
 _LAG_SECONDS = 0.1
@@ -54,12 +47,6 @@ _GAIN_FACTOR = 1.6
 
 _GAIN_CORRELATION = 0.8
 
-_DRIFT_SHARE = 0.05
-
-_DRIFT_ERRORS = 4.0
-
-_DRIFT_BLOCKS = 10
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeActionLag:
@@ -81,7 +68,7 @@ class EpisodeActionLag:
 def check_state_against_action(
     signals: EpisodeSignals, typical: TypicalEpisode
 ) -> tuple[EpisodeActionLag, tuple[QualityFinding, ...]]:
-    """A008, A012, A013, A014 and A022 without named commands, and the lag of the episode."""
+    """A012, A013, A014 and A022 without named commands, and the lag of the episode."""
     bars = typical.motion_bars(signals.state_names, signals.action_names)
     aligned = estimate_action_lag(signals, typical.meaning, bars) if typical.meaning else None
     if aligned is None:
@@ -92,7 +79,6 @@ def check_state_against_action(
     findings = (
         *_check_lag(signals, aligned, typical),
         *_check_pairs(signals, aligned, typical),
-        *_check_drift(signals, aligned, typical),
         *_check_responses(signals, aligned, typical),
     )
     return lag, findings
@@ -146,26 +132,6 @@ def _check_pairs(
     yield from findings_of(GAIN, "action", names, larger, _GAIN_FACTOR * unit, zeros)
 
 
-def _check_drift(
-    signals: EpisodeSignals, aligned: ActionLagEstimate, typical: TypicalEpisode
-) -> Iterator[QualityFinding]:
-    """How far the state moves away from its command over the episode, beyond what a gain and their spread explain."""
-    import numpy as np
-
-    pairs = paired_dimensions(signals.state_names, signals.action_names)
-    if aligned.meaning != "absolute" or aligned.lag_steps is None or not pairs:
-        return
-    lag = round(aligned.lag_steps)
-    rows = np.arange(max(lag, 0), len(signals.state) + min(lag, 0))
-    state, command = signals.state[rows][:, [i for i, _ in pairs]], signals.action[rows - lag]
-    drifts, errors = _drift_slopes_and_errors(state, command[:, [j for _, j in pairs]])
-    arms = are_smooth_kinds([typical.state.kinds[number] for number, _ in pairs])
-    sizes = np.where(arms & (aligned.correlations > 0.5), np.abs(drifts), np.nan)
-    bars = np.maximum(_DRIFT_SHARE * typical.state.scale, _DRIFT_ERRORS * errors)
-    names = tuple(signals.state_names[number] for number, _ in pairs)
-    yield from findings_of(DRIFT, "state", names, sizes, bars, np.zeros(len(pairs)))
-
-
 def _check_responses(
     signals: EpisodeSignals, aligned: ActionLagEstimate, typical: TypicalEpisode
 ) -> Iterator[QualityFinding]:
@@ -178,31 +144,3 @@ def _check_responses(
         size = 1 - float(typical.turned_responses.share[number])
         name, confidence = signals.state_names[number], finding_confidence(size, 0.5)
         yield make_finding(TURNED, "state", name, size=size, confidence=confidence)
-
-
-def _drift_slopes_and_errors(
-    state: NDArray[np.float64], command: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(P,) slopes over the whole time beside a gain and an offset, and their errors by leaving blocks out.
-
-    Args:
-        state: (T, P) positions.
-        command: (T, P) commands of the same steps.
-    """
-    import numpy as np
-
-    centred = command - command.mean(axis=0)
-    ramp = np.broadcast_to(np.linspace(-0.5, 0.5, len(state))[:, None], state.shape)
-    columns = np.stack(
-        [np.ones_like(centred), centred / np.maximum(centred.std(axis=0), 1e-12), ramp], axis=2
-    )
-    starts = np.linspace(0, len(state), _DRIFT_BLOCKS + 1).astype(int)[:-1]
-    squares = np.add.reduceat(columns[..., :, None] * columns[..., None, :], starts, axis=0)
-    products = np.add.reduceat(columns * state[..., None], starts, axis=0)
-    kept = (
-        1e-9 * np.eye(3) + squares.sum(axis=0) - np.concatenate([squares * 0, squares])[_DRIFT_BLOCKS - 1 :]
-    )
-    sums = products.sum(axis=0) - np.concatenate([products * 0, products])[_DRIFT_BLOCKS - 1 :]
-    slopes = np.linalg.solve(kept, sums[..., None])[..., 2, 0]
-    spread = np.sqrt((_DRIFT_BLOCKS - 1) * ((slopes[1:] - slopes[1:].mean(axis=0)) ** 2).mean(axis=0))
-    return slopes[0], np.asarray(spread)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Cosine of the pitch below which roll and yaw cannot be distinguished.
 _UPRIGHT = 1e-7
 
-# Numbers of one rotation in each convention.
+# Numbers of one rotation in each convention; those of six numbers are named, and none is converted to or from them.
 WIDTHS: Mapping[str, int] = {
     "euler": 3,
     "axis-angle": 3,
@@ -38,8 +38,8 @@ def convert_rotation(values: Array, source: str, target: str) -> Array:
         RequestError: A convention is unknown, or the last axis has not its width.
     """
     for name in (source, target):
-        if name not in WIDTHS:
-            raise RequestError(f"no rotation convention {name!r}", f"there are: {', '.join(WIDTHS)}")
+        if name not in _TO_QUATERNION:
+            raise RequestError(f"no rotation convention {name!r}", f"there are: {', '.join(_TO_QUATERNION)}")
     if values.shape[-1] != WIDTHS[source]:
         raise RequestError(
             f"a rotation as {source} has {count_of(WIDTHS[source], 'number')}", f"got {values.shape[-1]}"
@@ -121,45 +121,11 @@ def _to_matrix(quaternions: Array) -> Array:
     return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
 
 
-def _from_6d(values: Array) -> Array:
-    import numpy as np
-
-    first = values[..., :3] / np.linalg.norm(values[..., :3], axis=-1, keepdims=True)
-    second = values[..., 3:] - (first * values[..., 3:]).sum(axis=-1, keepdims=True) * first
-    second = second / np.linalg.norm(second, axis=-1, keepdims=True)
-    return _from_matrix(np.stack([first, second, np.cross(first, second)], axis=-1))
-
-
-def _to_6d(quaternions: Array) -> Array:
-    import numpy as np
-
-    matrix = _to_matrix(quaternions)
-    return np.concatenate([matrix[..., 0], matrix[..., 1]], axis=-1)
-
-
-def _from_matrix(matrix: Array) -> Array:
-    """The row of K, which is 4 q q^T of the quaternion q, with the largest diagonal is well conditioned."""
-    import numpy as np
-
-    m = [[matrix[..., row, column] for column in range(3)] for row in range(3)]
-    k = [
-        [1 + m[0][0] - m[1][1] - m[2][2], m[0][1] + m[1][0], m[0][2] + m[2][0], m[2][1] - m[1][2]],
-        [m[0][1] + m[1][0], 1 - m[0][0] + m[1][1] - m[2][2], m[1][2] + m[2][1], m[0][2] - m[2][0]],
-        [m[0][2] + m[2][0], m[1][2] + m[2][1], 1 - m[0][0] - m[1][1] + m[2][2], m[1][0] - m[0][1]],
-        [m[2][1] - m[1][2], m[0][2] - m[2][0], m[1][0] - m[0][1], 1 + m[0][0] + m[1][1] + m[2][2]],
-    ]
-    rows = np.stack([np.stack(row, axis=-1) for row in k], axis=-2)
-    best = np.diagonal(rows, axis1=-2, axis2=-1).argmax(axis=-1)
-    row = np.take_along_axis(rows, best[..., None, None], axis=-2)[..., 0, :]
-    return np.asarray(row / np.linalg.norm(row, axis=-1, keepdims=True))
-
-
 _TO_QUATERNION: Mapping[str, Callable[[Array], Array]] = {
     "euler": _from_euler,
     "axis-angle": _from_axis_angle,
     "quaternion xyzw": _unchanged_values,
     "quaternion wxyz": _from_wxyz,
-    "6d": _from_6d,
 }
 
 _FROM_QUATERNION: Mapping[str, Callable[[Array], Array]] = {
@@ -167,5 +133,4 @@ _FROM_QUATERNION: Mapping[str, Callable[[Array], Array]] = {
     "axis-angle": _to_axis_angle,
     "quaternion xyzw": _unchanged_values,
     "quaternion wxyz": _to_wxyz,
-    "6d": _to_6d,
 }

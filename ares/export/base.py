@@ -257,10 +257,8 @@ class ExportRequest:
         if not isinstance(self.weights, str):
             detail = f"got {list(self.weights)}; multiply several in a table: docs/trim.md"
             raise RequestError("weights are one column or one table", detail)
-        if paths := [
-            name for name in (self.weights, self.trim.keep_spans if self.trim else "") if is_table(name)
-        ]:
-            object.__setattr__(self, "files_hash", hash_files(paths))
+        if is_table(self.weights):
+            object.__setattr__(self, "files_hash", hash_files([self.weights]))
         object.__setattr__(self, "segments", check_segment_choices(self.segments) if self.segments else ())
         if self.task not in TASK_SOURCES:
             known = f"there are: {', '.join(TASK_SOURCES)}"

@@ -1,4 +1,4 @@
-"""Which parts of episodes an export keeps: all but still starts and ends, or the spans of a table."""
+"""Which parts of episodes an export keeps: all but still starts and ends, or by interventions."""
 
 from __future__ import annotations
 
@@ -9,23 +9,18 @@ import tempfile
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import chain, groupby
-from operator import attrgetter
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Self
-
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from typing import TYPE_CHECKING
 
 from ares.clock import time_tolerance
 from ares.console import count_of
 from ares.curation import Sets
 from ares.episode import INTERVENTION, TRIMMED, Episode, Json, Span, Trajectory
 from ares.errors import RequestError
-from ares.input import is_table, read_valid_rows
 from ares.signals import find_runs
-from ares.store import StagedIds, batched, quote_literal
+from ares.store import batched, quote_literal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,44 +42,36 @@ _SAMPLE_EPISODES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimRequest:
-    """Which parts of each episode an export keeps: one of the three.
+    """Which parts of each episode an export keeps: one of the two.
 
     Attributes:
         idle_seconds: Still starts and ends are cut but for so many seconds.
-        keep_spans: A table of the parts to keep with the columns episode_id, start_seconds and stop_seconds; an episode
-            without any is left out.
         interventions: "only" keeps the steps at which a person intervened, "without" all others.
 
     Raises:
-        RequestError: None or several are given, or the seconds are negative or no number.
+        RequestError: None or both are given, or the seconds are negative or no number.
     """
 
     idle_seconds: float | None = None
-    keep_spans: str = ""
     interventions: str = ""
 
     def __post_init__(self) -> None:
         idle = self.idle_seconds
         if idle is not None and not (math.isfinite(idle) and idle >= 0):
             raise RequestError("stillness that is kept is 0 s or more", f"got {idle} s")
-        options = (idle is not None, bool(self.keep_spans.strip()), bool(self.interventions))
-        if sum(options) != 1:
+        if (idle is None) != bool(self.interventions):
+            number = "neither" if idle is None else "both"
             raise RequestError(
-                "a trim cuts still ends, keeps spans, or goes by interventions",
-                f"got {sum(options)} of idle_seconds, keep_spans and interventions",
+                "a trim cuts still ends or goes by interventions",
+                f"got {number} of idle_seconds and interventions",
             )
         if self.interventions not in ("", "only", "without"):
             raise RequestError("interventions are 'only' or 'without'", f"got {self.interventions!r}")
-        if self.keep_spans and not is_table(self.keep_spans):
-            detail = f"{self.keep_spans!r} is no table; a set of spans is exported by its own name"
-            raise RequestError("the spans to keep are a CSV, JSONL or Parquet file", detail)
 
     def __str__(self) -> str:
         if self.idle_seconds is not None:
             return f"starts and ends that stand still longer than {self.idle_seconds:g} s"
-        if self.interventions:
-            return "interventions" if self.interventions == "without" else "what is no intervention"
-        return f"what is not in the spans of {self.keep_spans}"
+        return "interventions" if self.interventions == "without" else "what is no intervention"
 
 
 @dataclass(slots=True)
@@ -98,8 +85,6 @@ class _TrimCounts:
         steps_after: The steps that are kept of them.
         gone: Episodes of which nothing is kept, by reason.
         short: Parts of fewer than two steps, which are cut.
-        beyond: Spans to keep that reach beyond their episode.
-        not_in_set: Spans to keep whose episodes are not in the set.
         lost_rewards: Episodes with a reward, or the terminal step, in steps that are cut.
         unknown: Episodes of which it is not known whether they stand still, by reason.
     """
@@ -110,24 +95,18 @@ class _TrimCounts:
     steps_after: int = 0
     gone: Counter[str] = field(default_factory=Counter)
     short: int = 0
-    beyond: int = 0
-    not_in_set: int = 0
     lost_rewards: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
 
     def lost_parts(self) -> Iterator[str]:
-        """The episodes of which nothing is kept, by reason, and the spans of episodes that are not in the set."""
-        yield from (f"{count_of(count, 'episode')}: {reason}" for reason, count in sorted(self.gone.items()))
-        if self.not_in_set:
-            yield f"{count_of(self.not_in_set, 'span')} to keep whose episode_id is of no episode of the set"
+        """The episodes of which nothing is kept, by reason."""
+        return (f"{count_of(count, 'episode')}: {reason}" for reason, count in sorted(self.gone.items()))
 
     def notes(self, trim: TrimRequest) -> Notes:
         """The counts as lines of a report."""
         left_out = [*self.lost_parts()]
         if self.short:
             left_out.append(f"{count_of(self.short, 'part')} of fewer than {_LEAST_STEPS} steps")
-        if self.beyond:
-            left_out.append(f"what {count_of(self.beyond, 'span')} hold behind the end of their episode")
         if self.lost_rewards:
             left_out.append(
                 f"reward or terminal step of {count_of(self.lost_rewards, 'episode')}, in steps that were cut"
@@ -154,7 +133,7 @@ class TrimmedMembers:
         trim: What is kept.
 
     Raises:
-        RequestError: The members are spans already, nothing is kept, or the table is wrong.
+        RequestError: The members are spans already, or nothing is kept.
     """
 
     def __init__(self, stores: Stores, selection: CurationSet, trim: TrimRequest) -> None:
@@ -164,15 +143,9 @@ class TrimmedMembers:
         self._trim, self._counts = trim, _TrimCounts()
         self._folder = Path(tempfile.mkdtemp(prefix="ares-trim-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        with (self._folder / "spans").open("w", encoding="utf-8") as file, ExitStack() as stack:
-            spans = (
-                stack.enter_context(StagedIds(span.line for span in _read_spans(trim.keep_spans)))
-                if trim.keep_spans
-                else None
-            )
-            self._counts.not_in_set = spans.count if spans else 0
+        with (self._folder / "spans").open("w", encoding="utf-8") as file:
             cutter = _EpisodeCutter(stores, trim, self._counts)
-            for part in cutter.parts(Sets(stores.annotations).members(selection), spans):
+            for part in cutter.parts(Sets(stores.annotations).members(selection)):
                 file.write(part.line + "\n")
         if not self._counts.parts:
             why = "; ".join(self._counts.lost_parts())
@@ -193,31 +166,6 @@ class TrimmedMembers:
                 yield line.rstrip("\n")
 
 
-class _SpanRow(BaseModel):
-    """A row of a table of spans."""
-
-    model_config = ConfigDict(frozen=True)
-
-    episode_id: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^\S+$")]
-    start_seconds: Annotated[FiniteFloat, Field(ge=0)]
-    stop_seconds: FiniteFloat
-
-    @model_validator(mode="after")
-    def _check_order(self) -> Self:
-        check_span_order(self.start_seconds, self.stop_seconds)
-        return self
-
-
-def check_span_order(start_seconds: float, stop_seconds: float) -> None:
-    """Raise ValueError where a span does not end behind its start."""
-    if stop_seconds <= start_seconds:
-        raise ValueError(f"a span ends behind its start, not {start_seconds:g} to {stop_seconds:g} s")
-
-
-def _read_spans(path: str) -> Iterator[Span]:
-    return (Span(**row.model_dump()) for row in read_valid_rows(path, _SpanRow))
-
-
 class _EpisodeCutter:
     """Cuts episodes into the parts that are kept.
 
@@ -231,60 +179,39 @@ class _EpisodeCutter:
         self._stores, self._trim, self._counts = stores, trim, counts
         self._typical: dict[str, Mapping[tuple[tuple[str, ...], tuple[str, ...]], TypicalEpisode]] = {}
 
-    def parts(self, ids: Iterable[str], kept: Iterable[str] | None) -> Iterator[Span]:
-        """Yield the parts of episodes in the order of their ids; an episode that is not there as a whole.
-
-        Args:
-            ids: Sorted ids.
-            kept: Sorted lines of spans to keep; None to keep all.
-        """
-        spans_to_keep = _SortedSpans(kept) if kept is not None else None
+    def parts(self, ids: Iterable[str]) -> Iterator[Span]:
+        """Yield the parts of episodes in the order of their ids; an episode that is not there as a whole."""
         for batch in batched(ids, _BATCH_EPISODES):
             episodes = {episode.episode_id: episode for episode in self._stores.tables.episodes.get(batch)}
             trajectories = dict(self._stores.tables.trajectories.read(list(episodes)))
             for id in batch:
-                spans = spans_to_keep.of_episode(id) if spans_to_keep else None
-                self._counts.not_in_set -= len(spans or ())
                 if id not in episodes or id not in trajectories:
                     self._counts.parts += 1
                     yield Span(episode_id=id, start_seconds=0.0, stop_seconds=0.0)
                 else:
-                    yield from self._cut_episode(episodes[id], trajectories[id], spans)
+                    yield from self._cut_episode(episodes[id], trajectories[id])
 
-    def _cut_episode(
-        self,
-        episode: Episode,
-        trajectory: Trajectory,
-        spans: Sequence[Span] | None,
-    ) -> list[Span]:
+    def _cut_episode(self, episode: Episode, trajectory: Trajectory) -> list[Span]:
         """The parts of one episode by start, which are counted."""
         import numpy as np
 
         stamps, why = _rising_stamps(episode, trajectory), ""
-        masks = [np.ones(episode.num_steps, np.bool_)]
+        mask = np.ones(episode.num_steps, np.bool_)
         if stamps is None:
             self._counts.unknown["their timestamps do not increase, so that they are kept whole"] += 1
             stamps = np.arange(episode.num_steps) / episode.rate_hz
         elif self._trim.interventions:
-            masks = [self._steps_by_intervention(episode, trajectory)]
-            why = "" if masks[0].any() else f"cut were {self._trim}"
-        elif spans is None:
-            masks = [self._moving_steps(episode, trajectory)]
-            why = "" if masks[0].any() else "it stands still from start to end"
-        if spans is not None:
-            end = float(stamps[-1]) + 2 / episode.rate_hz if len(stamps) else 0.0
-            self._counts.beyond += sum(span.stop_seconds > end for span in spans)
-            masks = [
-                _steps_within(stamps, span.start_seconds, span.stop_seconds, episode.rate_hz)
-                for span in spans
-            ]
-        runs = [range(*run) for mask in masks for run in find_runs(mask).tolist()]
+            mask = self._steps_by_intervention(episode, trajectory)
+            why = "" if mask.any() else f"cut were {self._trim}"
+        else:
+            mask = self._moving_steps(episode, trajectory)
+            why = "" if mask.any() else "it stands still from start to end"
+        runs = [range(*run) for run in find_runs(mask).tolist()]
         parts = [run for run in runs if len(run) >= _LEAST_STEPS]
         self._counts.short += len(runs) - len(parts)
         self._count(episode, trajectory, parts, why)
         # One part without still ends is the episode; a part that a person names is none.
-        is_whole = len(parts) == 1 and spans is None and not self._trim.interventions
-        annotation_id = TRIMMED if is_whole else ""
+        annotation_id = TRIMMED if len(parts) == 1 and not self._trim.interventions else ""
         return [_make_span(episode, stamps, part, annotation_id) for part in parts]
 
     def _count(self, episode: Episode, trajectory: Trajectory, parts: Sequence[range], why: str) -> None:
@@ -295,7 +222,7 @@ class _EpisodeCutter:
         if not parts:
             counts.gone[why or "nothing of it is kept"] += 1
             return
-        steps = sorted(set(chain.from_iterable(parts)))
+        steps = list(chain.from_iterable(parts))
         if len(steps) < episode.num_steps:
             counts.cut += 1
             counts.steps_before += episode.num_steps
@@ -367,20 +294,6 @@ class _EpisodeCutter:
         return self._typical[episode.dataset].get((episode.state_names, episode.action_names))
 
 
-class _SortedSpans:
-    """Hands out the spans of sorted lines, episode by episode."""
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._groups = groupby(map(Span.parse, lines), key=attrgetter("episode_id"))
-        self._id, self._spans = "", list[Span]()
-
-    def of_episode(self, id: str) -> list[Span]:
-        """The spans of an episode, whose id is not before the last one."""
-        while self._id < id and (group := next(self._groups, None)) is not None:
-            self._id, self._spans = group[0], list(group[1])
-        return self._spans if self._id == id else []
-
-
 def _learn_typical(
     stores: Stores, dataset: str
 ) -> Iterator[tuple[tuple[tuple[str, ...], tuple[str, ...]], TypicalEpisode]]:
@@ -413,15 +326,6 @@ def _rising_stamps(episode: Episode, trajectory: Trajectory) -> NDArray[np.float
         stamps = np.arange(episode.num_steps) / episode.rate_hz
     is_rising = bool((np.diff(stamps) > time_tolerance(episode.rate_hz)).all())
     return stamps if is_rising else None
-
-
-def _steps_within(
-    stamps: NDArray[np.float64], start_seconds: float, stop_seconds: float, rate_hz: float
-) -> NDArray[np.bool_]:
-    """(T,) whether a step lies in a span [start, stop)."""
-    tolerance = time_tolerance(rate_hz)
-    within: NDArray[np.bool_] = (stamps >= start_seconds - tolerance) & (stamps < stop_seconds - tolerance)
-    return within
 
 
 def _make_span(episode: Episode, stamps: NDArray[np.float64], part: range, annotation_id: str) -> Span:

@@ -114,7 +114,6 @@ class CardTrim(_AnyForm):
     """Fields of an `ares.export.TrimRequest`."""
 
     idle_seconds: float | None = None
-    keep_spans: _Text = ""
     interventions: _Text = ""
 
 

@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
 # info.json and the video may round the rate differently.
 _RATE_TOLERANCE = 0.01
+# Why a video is another than the metadata says.
+_BY_NUMBER = "its video was found by the number in its name"
 # Why a camera of an episode is left out.
-BEHIND_VIDEO = "its span ends behind its video and the frames of the videos do not decide"
-OTHER_NUMBERS = "its videos have not the numbers of the episodes and their frames do not decide"
+BEHIND_VIDEO = "its span ends behind its video: correct from_timestamp"
+OTHER_NUMBERS = "its videos have not the numbers of the episodes: rename them"
 
 
 class VideoSpan(NamedTuple):
@@ -154,29 +156,23 @@ def _describe_depth(feature: CameraFeature, span: VideoSpan) -> dict[str, Json]:
 
 
 def find_video_span(feature: CameraFeature, search: VideoSearch) -> tuple[VideoSpan, str]:
-    """The span of the metadata where the files agree, else what they prove and the reason for it.
+    """The span of the metadata, or the video that has the number of the episode, with the reason for it.
 
-    Raises SourceError where neither gives a video.
+    Raises SourceError where the metadata names none, or cannot be right.
     """
     claim = read_claimed_video_span(search.info, feature, search.episode, search.row)
     contradiction = search.contradicted.get(feature.key)
-    if claim and not contradiction and _fits_video(claim, search):
-        return claim, ""
-    if claim is None or not claim.is_whole:
-        location = search.evidence.video_by_frames(feature.key, search.episode)
-    elif contradiction:
-        location = search.evidence.video_by_shift(feature.key, search.episode, search.steps)
-    else:
-        location = search.evidence.video_of_episode(feature.key, search.episode)
-    if location:
-        start = location.first_frame / search.fps
-        stop = start + search.steps / search.fps if search.steps else None
-        return VideoSpan(location.path, start, stop, location.is_whole), location.reason
+    where = f"{search.info.root}: episode {search.episode}"
     if contradiction:
-        raise SourceError(contradiction, f"{search.info.root}: episode {search.episode}")
+        raise SourceError(contradiction, where)
     if claim is None:
-        raise SourceError("the metadata names no video", f"{search.info.root}: episode {search.episode}")
-    if not claim.is_whole and claim.start_seconds > 0 and file_state_or_none(claim.path) is not None:
+        raise SourceError("the metadata names no video", where)
+    if _fits_video(claim, search):
+        return claim, ""
+    if claim.is_whole:
+        path = search.evidence.video_of_episode(feature.key, search.episode)
+        return (VideoSpan(path, is_whole=True), _BY_NUMBER) if path else (claim, "")
+    if claim.start_seconds > 0 and file_state_or_none(claim.path) is not None:
         # Its first frame may be another's as well as its last one may be missing.
         raise SourceError(
             BEHIND_VIDEO, f"{claim.path}: from {claim.start_seconds:g} s, {count_of(search.steps, 'step')}"

@@ -14,7 +14,7 @@ from ares_ingest.base import SourceFile
 from ares_ingest.lerobot.cameras import OTHER_NUMBERS, read_claimed_video_span
 from ares_ingest.lerobot.episode import LeRobotDataset, find_claimed_data_path
 from ares_ingest.lerobot.episode_list import EpisodeListSurvey, read_episode_list
-from ares_ingest.lerobot.feature_map import LeRobotFeatureMap
+from ares_ingest.lerobot.feature_map import CameraFeature, LeRobotFeatureMap
 from ares_ingest.lerobot.file_contents import (
     DATA_SUFFIX,
     list_episodes_in_file,
@@ -133,7 +133,7 @@ class VideoContradictions:
         reasons = dict.fromkeys(self.misnumbered, OTHER_NUMBERS)
         for key, episodes in self.overlapping.items():
             if episode in episodes:
-                reasons[key] = "its span overlaps another episode and the frames of the videos do not decide"
+                reasons[key] = "its span overlaps another episode: correct from_timestamp"
         return reasons
 
 
@@ -156,7 +156,7 @@ def find_video_contradictions(
     misnumbered = frozenset(
         camera.key
         for camera in cameras
-        if has_episode_videos and dataset.evidence.number_shifts(camera.key, episodes)
+        if has_episode_videos and dataset.evidence.is_misnumbered(camera.key, episodes)
     )
     warnings = [
         *(
@@ -222,7 +222,10 @@ def _used_paths(
     present: set[str],
 ) -> _UsedPaths:
     """What the list of episodes names, where exactly these files exist; else what reading would use."""
-    info, features = dataset.info, dataset.feature_map.video_cameras
+    info = dataset.info
+    features = [
+        camera for camera in dataset.feature_map.video_cameras if camera.key not in contradictions.misnumbered
+    ]
     claimed, episodes = _UsedPaths(set(), set()), set[int]()
     is_named_by_number = info.data_path.has("episode") or (features and info.video_path.has("episode"))
     different = [(0, row) for row in (*locations, *([{}] if unlisted else []))]
@@ -232,9 +235,8 @@ def _used_paths(
         spans = [read_claimed_video_span(info, feature, index, row) for feature in features]
         claimed.videos.update(span.path for span in spans if span)
     data = {path for path in present if path.endswith(DATA_SUFFIX)}
-    is_regular = not contradictions.overlapping and not contradictions.misnumbered
-    if not is_regular or claimed.videos != present - data:
-        claimed.videos.update(_videos_by_evidence(dataset, contradictions, episodes))
+    if features and info.video_path.has("episode") and claimed.videos != present - data:
+        claimed.videos.update(_numbered_videos(dataset, features, episodes))
     return _UsedPaths(
         claimed.data if claimed.data == data else _data_by_evidence(dataset, unlisted), claimed.videos
     )
@@ -261,19 +263,13 @@ def _data_by_evidence(dataset: LeRobotDataset, unlisted: Sequence[int]) -> set[s
     return paths
 
 
-def _videos_by_evidence(
-    dataset: LeRobotDataset, contradictions: VideoContradictions, episodes: Set[int]
+def _numbered_videos(
+    dataset: LeRobotDataset, features: Sequence[CameraFeature], episodes: Set[int]
 ) -> Iterator[str]:
-    """The videos that are found by the number of an episode in their names, or by counting frames."""
-    evidence = dataset.evidence
-    for camera in dataset.feature_map.video_cameras:
-        numbered = evidence.videos_by_number(camera.key)
-        if not dataset.info.video_path.has("episode"):
-            yield from evidence.camera_videos(camera.key) if evidence.is_filled(camera.key) else ()
-        elif camera.key not in contradictions.misnumbered:
-            yield from (path for number in numbered.keys() & episodes for path in numbered[number])
-        elif len(evidence.number_shifts(camera.key, episodes)) == 1:
-            yield from (path for number in numbered if number is not None for path in numbered[number])
+    """The videos of cameras that have the number of an episode in their names."""
+    for camera in features:
+        numbered = dataset.evidence.videos_by_number(camera.key)
+        yield from (path for number in numbered.keys() & episodes for path in numbered[number])
 
 
 def _reason_unused(dataset: LeRobotDataset, path: str) -> str:

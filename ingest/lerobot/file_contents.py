@@ -6,14 +6,14 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ares.errors import SourceError
 from ares.formats import INFO_PATH, META_FOLDER
 from ares.io import parse_path, relative_path, walk_folders
 from ares_ingest.files import probe_once
-from ares_ingest.lerobot.episode_list import EpisodeListSurvey, read_episode_list
-from ares_ingest.lerobot.metadata import LeRobotInfo, parse_count
+from ares_ingest.lerobot.episode_list import EpisodeListSurvey
+from ares_ingest.lerobot.metadata import LeRobotInfo
 from ares_ingest.lerobot.rows import count_rows, episode_lengths_in_file, measure_timestamp_rate
 
 if TYPE_CHECKING:
@@ -27,22 +27,6 @@ DATA_SUFFIX = ".parquet"
 _MAX_REMEMBERED = 4
 
 
-class EpisodeFrameLocation(NamedTuple):
-    """Where the frames of an episode are by the evidence.
-
-    Attributes:
-        path: The video.
-        first_frame: Number of the first frame.
-        reason: What it was found by; a warning.
-        is_whole: Whether the video is of this episode alone.
-    """
-
-    path: str
-    first_frame: int
-    reason: str
-    is_whole: bool = False
-
-
 class DatasetFileContents:
     """What the files of a dataset hold; everything is read when it is first asked for, and then remembered.
 
@@ -54,10 +38,8 @@ class DatasetFileContents:
     def __init__(self, info: LeRobotInfo, camera_keys: Sequence[str]) -> None:
         self._info = info
         self._keys = tuple(camera_keys)
-        self._partitions: dict[str, Mapping[int, tuple[str, int]]] = {}
         self._videos: dict[str, tuple[str, ...]] = {}
         self._numbered: dict[str, dict[int | None, list[str]]] = {}
-        self._shifts: dict[str, set[int]] = {}
 
     @cached_property
     def data_files(self) -> tuple[str, ...]:
@@ -78,19 +60,18 @@ class DatasetFileContents:
                 self._numbered.setdefault(key, {}).setdefault(number, []).append(path)
         return self._numbered.get(key, {})
 
-    def video_of_episode(self, key: str, episode: int) -> EpisodeFrameLocation | None:
-        """The one video of a camera that has the number of the episode, in whatever chunk."""
+    def video_of_episode(self, key: str, episode: int) -> str:
+        """The one video of a camera that has the number of the episode, in whatever chunk; "" for none."""
         numbered = self.videos_by_number(key).get(episode, [])
-        reason = "its video was found by the number in its name"
-        return EpisodeFrameLocation(numbered[0], 0, reason, True) if len(numbered) == 1 else None
+        return numbered[0] if len(numbered) == 1 else ""
 
-    def number_shifts(self, key: str, episodes: Set[int]) -> set[int]:
-        """By how much all numbers of a camera's videos may be too high or too low; none where they are not shifted."""
+    def is_misnumbered(self, key: str, episodes: Set[int]) -> bool:
+        """Whether all numbers of a camera's videos are too high or too low by as much: they are not the episodes'."""
         numbers = {number for number in self.videos_by_number(key) if number is not None}
         if not numbers or not episodes or numbers <= episodes:
-            return set()
-        shifts = {min(numbers) - min(episodes), max(numbers) - max(episodes)}
-        return {shift for shift in shifts if all(number - shift in episodes for number in numbers)}
+            return False
+        shifts = (min(numbers) - min(episodes), max(numbers) - max(episodes))
+        return any(all(number - shift in episodes for number in numbers) for shift in shifts)
 
     @cached_property
     def data_lengths(self) -> Mapping[int, int]:
@@ -112,7 +93,7 @@ class DatasetFileContents:
         Args:
             known: Episodes of the list and of the data files.
         """
-        keys = [key for key in self._keys if not self.number_shifts(key, known)]
+        keys = [key for key in self._keys if not self.is_misnumbered(key, known)]
         return {number for key in keys for number in self.videos_by_number(key) if number is not None}
 
     @cached_property
@@ -136,61 +117,6 @@ class DatasetFileContents:
     def files_with_episode(self, episode: int) -> tuple[str, ...]:
         """The data files whose column episode_index has this episode."""
         return self._paths_by_episode.get(episode, ())
-
-    def video_by_frames(self, key: str, episode: int) -> EpisodeFrameLocation | None:
-        """The frames of an episode where the episodes, in order, fill the camera's videos exactly."""
-        location = self._partition_of(key).get(episode)
-        reason = "its frames were found by counting those of all videos and episodes"
-        return EpisodeFrameLocation(*location, reason) if location else None
-
-    def is_filled(self, key: str) -> bool:
-        """Whether the episodes, in order, fill the videos of a camera exactly."""
-        return bool(self._partition_of(key))
-
-    def video_by_shift(self, key: str, episode: int, steps: int) -> EpisodeFrameLocation | None:
-        """The video of an episode where one shift gives all numbers of a camera, if it has so many frames."""
-        if key not in self._shifts:
-            self._shifts[key] = self.number_shifts(
-                key, self.data_lengths.keys() | self._listed_lengths.keys()
-            )
-        if len(self._shifts[key]) != 1:
-            return None
-        location = self.video_of_episode(key, episode + min(self._shifts[key]))
-        return location if location and num_frames(location.path) == steps else None
-
-    def _partition_of(self, key: str) -> Mapping[int, tuple[str, int]]:
-        if key not in self._partitions:
-            self._partitions[key] = self._partition(key)
-        return self._partitions[key]
-
-    def _partition(self, key: str) -> Mapping[int, tuple[str, int]]:
-        lengths = self.episode_lengths
-        spans: dict[int, tuple[str, int]] = {}
-        videos = iter(self.camera_videos(key))
-        path, position, frames = "", 0, 0
-        for episode in sorted(lengths):
-            if position == frames:
-                path, position = next(videos, ""), 0
-                frames = num_frames(path) if path else 0
-            if not lengths[episode] or position + lengths[episode] > frames:
-                return {}
-            spans[episode] = (path, position)
-            position += lengths[episode]
-        return spans if position == frames and next(videos, None) is None else {}
-
-    @cached_property
-    def episode_lengths(self) -> Mapping[int, int]:
-        """Steps of each episode: by the data files, else by the list of episodes."""
-        return self.data_lengths or self._listed_lengths
-
-    @cached_property
-    def _listed_lengths(self) -> Mapping[int, int]:
-        lengths: dict[int, int] = {}
-        for _, row in read_episode_list(self._info):
-            episode = None if isinstance(row, SourceError) else parse_count(row.get("episode_index"))
-            if episode is not None and not isinstance(row, SourceError):
-                lengths.setdefault(episode, parse_count(row.get("length")) or 0)
-        return lengths
 
 
 _evidence: OrderedDict[tuple[str, int, tuple[str, ...]], DatasetFileContents] = OrderedDict()
@@ -279,14 +205,6 @@ def list_episodes_in_file(path: str) -> Set[int]:
 
 def _natural_order(path: str) -> list[tuple[int, str]]:
     return [(int(digits or 0), text) for text, digits in re.findall(r"([^\d]*)(\d{0,18})", path)]
-
-
-def num_frames(path: str) -> int:
-    """Frames of a video; -1 when it cannot be read."""
-    try:
-        return probe_once(path).num_frames
-    except SourceError:
-        return -1
 
 
 def measure_rate_of_files(info: LeRobotInfo, camera_keys: Sequence[str]) -> tuple[float | None, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -187,7 +188,10 @@ def _add_rotation(
     is_named, is_canonical = rng.random() < 0.5, rng.random() < 0.5
     if is_canonical:
         quaternions = [part * np.where(part[:, 3:] < 0, -1, 1) for part in quaternions]
-    values = [convert_rotation(part, "quaternion xyzw", convention) for part in quaternions]
+    if convention == "6d":  # the first two columns of the matrix
+        values = [np.array([cv2.Rodrigues(turn)[0][:, :2].T.ravel() for turn in part]) for part in turns]
+    else:
+        values = [convert_rotation(part, "quaternion xyzw", convention) for part in quaternions]
     state.add(_rotation_names(convention, is_named), values)
     truth[("state.rotation", "rotation")] = convention
 

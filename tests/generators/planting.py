@@ -13,7 +13,6 @@ from ares.checks.codes import (
     CHATTER,
     CLOCK_RATE,
     DEAD_CHANNEL,
-    DRIFT,
     DROPPED_STEPS,
     GAIN,
     IDLE_END,
@@ -134,11 +133,6 @@ def _plant_wrapped_angle(
     return _with_state(signals, site.dim, (column - level) % turn - turn / 2)
 
 
-def _plant_drift(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
-    ramp = np.linspace(0, site.strength, len(signals.state)) * rng.choice([-1, 1])
-    return _with_state(signals, site.dim, signals.state[:, site.dim] + ramp)
-
-
 def _plant_chatter(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
     column = signals.state[:, site.dim].copy()
     steps = max(6, round(0.5 * signals.rate_hz))
@@ -231,7 +225,6 @@ PLANTERS: Mapping[str, Planter] = {
     QUANTISED.code: _plant_quantised_values,
     SATURATED.code: _plant_saturation,
     WRAP_AROUND.code: _plant_wrapped_angle,
-    DRIFT.code: _plant_drift,
     CHATTER.code: _plant_chatter,
     IDLE_START.code: _plant_idle_start,
     IDLE_END.code: _plant_idle_end,
@@ -250,11 +243,8 @@ ANGLES = frozenset(
         DEAD_CHANNEL,
         SPIKE,
         QUANTISED,
-        DRIFT,
         CHATTER,
     )
 )
 # Checks that need a known lag.
-NEED_LAG = frozenset(code.code for code in (DRIFT, ACTION_LAG, SIGN_FLIP, GAIN))
-# Not planted where the action is a motion and no position.
-NEEDS_POSITIONS = DRIFT.code
+NEED_LAG = frozenset(code.code for code in (ACTION_LAG, SIGN_FLIP, GAIN))

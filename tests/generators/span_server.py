@@ -30,7 +30,6 @@ _TOKENS = re.compile(r"\d|[A-Za-z]{1,5}|[^\sA-Za-z\d]")
 _WINDOW = re.compile(
     r"at which it begins, ([\d.]+) at the least.*at which it ends, ([\d.]+) at the most", re.S
 )
-_SHEET = re.compile(r"^Sheet (\d+): (\{.*\}), at (.*)\.$", re.M)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +40,7 @@ class PlantedErrors:
         noise: Standard deviation of the times that it tells, in seconds.
         missed: Share of the events that it does not tell of.
         invented: Events a minute that it tells of and that are none.
-        jitter: The first look alone is off by at most so many seconds more, in each window differently.
+        jitter: It is off by at most so many seconds more, in each window differently.
         one_sided: Share of the events that only one of the windows that show them tells of.
     """
 
@@ -217,14 +216,7 @@ class SpanServer:
 
 
 def answer_prompt(prompt: str, episode: ToldEpisode | None, errors: PlantedErrors) -> str:
-    """The reply of a model to a first or a second look; it sees nothing where frames show no episode."""
-    if prompt.startswith("Find the instant"):
-        sheets = _SHEET.findall(prompt)
-        changes = [
-            _second_look_reply(int(number), json.loads(data), times, episode)
-            for number, data, times in sheets
-        ]
-        return json.dumps({"changes": changes})
+    """The reply of a model about a window; it sees nothing where frames show no episode."""
     window = _WINDOW.search(prompt)
     assert window is not None, prompt
     start, stop = map(float, window.groups())
@@ -256,20 +248,6 @@ def _is_untold(
     is_near_stop = stop - change.seconds < 2.0 and stop < episode.duration - 1e-6
     is_near_start = change.seconds - start < 2.0 and start > 0
     return is_one_sided and (is_near_stop if is_left_to_later else is_near_start)
-
-
-def _second_look_reply(
-    number: int, said: Mapping[str, str], times: str, episode: ToldEpisode | None
-) -> dict[str, Any]:
-    """When the change of a sheet happens, as far as its frames show it."""
-    seconds = [float(time.removesuffix(" s")) for time in times.split(", ")]
-    middle, found = seconds[len(seconds) // 2], None
-    for change in episode.told if episode else ():
-        is_nearer = found is None or abs(change.seconds - middle) < abs(found - middle)
-        if change.name == said["after"] and is_nearer:
-            found = change.seconds
-    is_shown = found is not None and seconds[0] - 0.1 <= found <= seconds[-1] + 0.1
-    return {"number": number, "seconds": round(found, 3) if is_shown and found is not None else None}
 
 
 def _image_tokens(url: str) -> int:

@@ -28,7 +28,6 @@ STRENGTHS = {
     "A005": FaultStrength(0.02, "rad between neighbouring values"),
     "A006": FaultStrength(0.05, "of the steps cut off"),
     "A007": FaultStrength(1, "jumps by 2 pi"),
-    "A008": FaultStrength(0.15, "rad over the episode"),
     "A009": FaultStrength(0.03, "rad for 0.5 s"),
     "A010": FaultStrength(3, "s"),
     "A011": FaultStrength(3, "s"),

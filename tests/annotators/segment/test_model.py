@@ -19,7 +19,7 @@ from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
 from ares_annotators.base import Frames, PaidFailure, Work, make_episode_subject
 from ares_annotators.models import VlmRequest
-from ares_annotators.segment.model import CHANGES_OF_A_CALL, MOST_FRAMES, ModelTimeline, SpanFinder
+from ares_annotators.segment.model import MOST_FRAMES, ModelTimeline, SpanFinder
 from tests.annotators.samples import make_camera, make_episode
 from tests.annotators.scripted_vlm import StubVlm
 from tests.generators.span_server import (
@@ -82,7 +82,7 @@ def test_no_event_is_lost_or_doubled_at_a_seam(seed: int) -> None:
     found = SpanFinder(_teller(told, errors)).find(_work(seconds, dice.choice([5.0, 10.0, 15.0, 30.0, 50.0])))
     assert [text for _, text in _changes(found)] == [change.name for change in told.told]
     for (second, _), change in zip(_changes(found), told.told, strict=True):
-        assert second == pytest.approx(change.seconds, abs=0.002)
+        assert second == pytest.approx(change.seconds, abs=0.26)
 
 
 def test_a_call_has_at_most_60_frames_and_the_model_gets_neither_instruction_nor_signals() -> None:
@@ -91,13 +91,10 @@ def test_a_call_has_at_most_60_frames_and_the_model_gets_neither_instruction_nor
     found = SpanFinder(vlm).find(work)
     assert isinstance(work.frames, _GreyFrames) and max(work.frames.asked) <= MOST_FRAMES
     assert isinstance(found, ModelTimeline) and found.cost.calls == len(vlm.history)
-    windows = [request for request in vlm.history if request.prompt.startswith("List what is done")]
-    looks = vlm.history[len(windows) :]
     # Nine frames of 8 by 8 pixels under bands with their times are one sheet.
-    assert {image.shape for request in looks for image in request.images} == {(3 * 24, 3 * 8, 3)}
-    assert all(len(request.images) <= CHANGES_OF_A_CALL for request in looks)
+    assert {image.shape for image in vlm.history[0].images[:-1]} == {(3 * 24, 3 * 8, 3)}
     assert not any("nowhere else" in request.prompt for request in vlm.history)
-    assert any(image.any() for image in windows[0].images), "no time above the frames"
+    assert any(image.any() for image in vlm.history[0].images), "no time above the frames"
 
 
 @pytest.mark.parametrize(
@@ -123,32 +120,18 @@ def test_a_reply_that_cannot_be_used_is_one_failure_with_its_cost(reply: str, re
     assert failure.cost.calls == len(vlm.history) == 4
 
 
-def test_a_second_look_that_cannot_be_used_is_one_failure_too() -> None:
-    told = tell(0, draw_log(random.Random(5), _SECONDS, 1.0), PlantedErrors(), random.Random(5))
-
-    def answer(request: VlmRequest) -> str:
-        is_look = request.prompt.startswith("Find the instant")
-        return '{"changes": 1}' if is_look else answer_prompt(request.prompt, told, PlantedErrors())
-
-    failure = SpanFinder(StubVlm(answer)).find(_work(_SECONDS))
-    assert isinstance(failure, PaidFailure)
-    assert failure.error.reason == "second look cannot be used: reply is off the menu"
-
-
 def test_a_model_without_schemas_may_reply_in_words_that_a_second_call_puts_into_the_form() -> None:
     def answer(request: VlmRequest) -> str:
         if request.prompt.startswith("Put a description"):
             assert not request.images and "the arm picks a cup \\u003cbr\\u003e" in request.prompt
             return 'Here: {"spans": [{"start": 2, "end": 5.0, "what": "pick up the cup"}]}'
-        if request.prompt.startswith("List"):
-            return "First the arm picks a cup <br> from 2 to 5 seconds."
-        return '{"changes": [{"number": 1, "seconds": 2.3}, {"number": 2, "seconds": null}]}'
+        return "First the arm picks a cup <br> from 2 to 5 seconds."
 
     vlm = StubVlm(answer)
     vlm.capabilities = frozenset()
     found = SpanFinder(vlm).find(_work(10.0))
-    assert _changes(found) == [(2.3, "pick up the cup"), (5.0, "")]
-    assert isinstance(found, ModelTimeline) and found.cost.calls == 3
+    assert _changes(found) == [(2.0, "pick up the cup"), (5.0, "")]
+    assert isinstance(found, ModelTimeline) and found.cost.calls == 2
     assert all(request.schema is None for request in vlm.history)
 
 
@@ -285,9 +268,9 @@ def test_a_broken_reply_costs_its_episode_alone_one_line_and_one_record(
 def test_a_small_budget_leaves_episodes_open(ws: Workspace, serve: Callable[..., SpanServer]) -> None:
     server = serve(PlantedErrors())
     keywords: dict[str, Any] = {"model": f"openai:{_MODEL}@{server.url}", "options": {"by": "model"}}
-    (report,) = ws.annotate("segment", quiet=True, budget_usd=0.03, **keywords)
+    (report,) = ws.annotate("segment", quiet=True, budget_usd=0.01, **keywords)
     assert report.open and not report.failed and report.ended_by == "budget"
-    assert (report.cost.usd or 0) <= 0.03
+    assert (report.cost.usd or 0) <= 0.01
     (rest,) = ws.annotate("segment", quiet=True, **keywords)
     assert report.kept + rest.kept == _EPISODES
     assert report.cost.calls + rest.cost.calls == len(server.calls[_MODEL])

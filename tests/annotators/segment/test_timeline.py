@@ -17,9 +17,7 @@ from ares_annotators.segment.timeline import (
     Window,
     align_times,
     name_spans,
-    read_recheck_reply,
     read_window_reply,
-    settle_rechecks,
     stitch_windows,
 )
 
@@ -49,18 +47,16 @@ def test_starts_and_ends_of_spans_are_changes_and_the_edges_of_a_window_are_none
     read = read_window_reply(
         _reply(_span(20.0, 26, "open the drawer"), _span(26.2, 31, "pick up the cup"), _span(35, 50, "pour")),
         _WINDOW,
-        0,
     )
     assert not isinstance(read, str)
     (arm,) = read.arms.values()
     assert arm.opening == "open the drawer"
     assert _changes(arm) == [(26.2, "pick up the cup"), (31.0, ""), (35.0, "pour")]
-    assert [own.before for own in arm.boundaries] == ["open the drawer", "pick up the cup", ""]
 
 
 def test_each_arm_has_changes_of_its_own() -> None:
     read = read_window_reply(
-        _reply(_span(22, 40, "hold the box", "left"), _span(25, 30, "open the lid", "right")), _WINDOW, 0
+        _reply(_span(22, 40, "hold the box", "left"), _span(25, 30, "open the lid", "right")), _WINDOW
     )
     assert not isinstance(read, str)
     assert _changes(read.arms["left"]) == [(22.0, "hold the box"), (40.0, "")]
@@ -86,7 +82,7 @@ def test_each_arm_has_changes_of_its_own() -> None:
     ids=lambda value: value[:30] if isinstance(value, str) else None,
 )  # fmt: skip
 def test_a_reply_of_another_form_is_named(reply: str, problem: str) -> None:
-    assert read_window_reply(reply, _WINDOW, 0) == problem
+    assert read_window_reply(reply, _WINDOW) == problem
 
 
 @pytest.mark.parametrize(
@@ -99,22 +95,22 @@ def test_a_reply_of_another_form_is_named(reply: str, problem: str) -> None:
     ],
 )
 def test_words_around_a_reply_and_times_off_by_a_step_do_no_harm(reply: str) -> None:
-    read = read_window_reply(reply, _WINDOW, 0)
+    read = read_window_reply(reply, _WINDOW)
     assert not isinstance(read, str)
     assert _changes(read.arms[""])[0] == (21.0, "pick")
 
 
 def test_an_instant_lasts_until_the_next_change_and_nothing_at_all_is_an_answer() -> None:
-    read = read_window_reply(_reply(_span(25, 25, "press the button"), _span(30, 40, "pour")), _WINDOW, 0)
+    read = read_window_reply(_reply(_span(25, 25, "press the button"), _span(30, 40, "pour")), _WINDOW)
     assert not isinstance(read, str)
     assert _changes(read.arms[""]) == [(25.0, "press the button"), (30.0, "pour"), (40.0, "")]
-    nothing = read_window_reply(_reply(), _WINDOW, 0)
+    nothing = read_window_reply(_reply(), _WINDOW)
     assert not isinstance(nothing, str) and nothing.arms == {}
     assert stitch_windows([nothing]) == [ModelArm(arm="")]
 
 
-def _read(spans: Sequence[dict[str, Any]], window: Window, number: int) -> Any:
-    read = read_window_reply(_reply(*spans), window, number)
+def _read(spans: Sequence[dict[str, Any]], window: Window) -> Any:
+    read = read_window_reply(_reply(*spans), window)
     assert not isinstance(read, str), read
     return read
 
@@ -127,16 +123,14 @@ def _two_windows() -> tuple[Window, Window]:
 
 def test_an_event_that_both_windows_show_is_kept_once_and_one_that_either_tells_is_kept() -> None:
     first, second = _two_windows()
-    one = _read(
-        [_span(0, 24.2, "open"), _span(24.2, 25.6, "pick"), _span(25.6, first.stop, "place")], first, 0
-    )
+    one = _read([_span(0, 24.2, "open"), _span(24.2, 25.6, "pick"), _span(25.6, first.stop, "place")], first)
     two = _read(
-        [_span(second.start, 24.5, "open"), _span(24.5, 26.0, "pick"), _span(26.0, 50, "place")], second, 1
+        [_span(second.start, 24.5, "open"), _span(24.5, 26.0, "pick"), _span(26.0, 50, "place")], second
     )
     (arm,) = stitch_windows([one, two])
     assert [text for _, text in _changes(arm)] == ["pick", "place"]
     assert len({own.confidence for own in arm.boundaries}) == 1
-    blind = _read([_span(second.start, 50, "place")], second, 1)
+    blind = _read([_span(second.start, 50, "place")], second)
     (arm,) = stitch_windows([one, blind])
     assert _changes(arm) == [(24.2, "pick"), (25.6, "place")]
     # Less sure, as the other window shows the place and tells of nothing.
@@ -146,53 +140,17 @@ def test_an_event_that_both_windows_show_is_kept_once_and_one_that_either_tells_
 def test_repeated_picks_at_a_seam_are_not_taken_for_one() -> None:
     first, second = _two_windows()
     picks = [(23.5, 24.4), (24.4, 25.4), (25.4, 26.3)]
-    one = _read([_span(start, end, "pick up the cup") for start, end in picks], first, 0)
-    two = _read([_span(start + 0.2, end + 0.2, "pick up the cup") for start, end in picks], second, 1)
+    one = _read([_span(start, end, "pick up the cup") for start, end in picks], first)
+    two = _read([_span(start + 0.2, end + 0.2, "pick up the cup") for start, end in picks], second)
     (arm,) = stitch_windows([one, two])
     assert [text for _, text in _changes(arm)] == ["pick up the cup"] * 3 + [""]
 
 
 def test_windows_that_disagree_on_rest_and_work_have_a_change_between_them() -> None:
     first, second = _two_windows()
-    (arm,) = stitch_windows([_read([], first, 0), _read([_span(second.start, 50, "wipe")], second, 1)])
+    (arm,) = stitch_windows([_read([], first), _read([_span(second.start, 50, "wipe")], second)])
     ((seconds, text),) = _changes(arm)
     assert second.start < seconds < first.stop and text == "wipe"
-
-
-def test_a_second_look_moves_changes_joins_those_that_became_one_and_doubts_those_it_does_not_see() -> None:
-    first, second = _two_windows()
-    one = _read([_span(5, 10, "pick"), _span(24.0, first.stop, "place")], first, 0)
-    # Too far from the other window's time to be the same at first sight.
-    two = _read([_span(26.4, 50, "place")], second, 1)
-    (arm,) = stitch_windows([one, two])
-    assert [seconds for seconds, _ in _changes(arm)] == [5.0, 10.0, 24.0, 26.4]
-    settled = settle_rechecks(arm, [5.31, None, 25.1, 25.2], 0.5)
-    assert _changes(settled) == [(5.31, "pick"), (10.0, ""), (25.1, "place")]
-    sure, doubted, _ = (own.confidence for own in settled.boundaries)
-    assert doubted < sure / 2
-
-
-def test_a_second_look_keeps_an_action_that_is_done_again_soon() -> None:
-    window, _ = _two_windows()
-    read = _read([_span(5, 6, "press"), _span(6, 8, "press")], window, 0)
-    (arm,) = stitch_windows([read])
-    assert _changes(settle_rechecks(arm, [5.5, 5.9, 8.0], 0.5)) == [(5.5, "press"), (5.9, "press"), (8.0, "")]
-
-
-@pytest.mark.parametrize(
-    ("reply", "found"),
-    [
-        ('{"changes": [{"number": 2, "seconds": null}, {"number": 1, "seconds": 3.25}]}', [3.25, None]),
-        ('{"changes": []}', [None, None]),
-        ('{"changes": [{"number": 1, "seconds": 9.0}]}', "a change lies outside its frames"),
-        ('{"changes": [{"number": 3, "seconds": 3.0}]}', "a number is of no change"),
-        ('{"changes": [{"number": 1, "seconds": 3.0}, {"number": 1, "seconds": 3.1}]}', "a number is of no change"),
-        ("at once", "reply is no JSON"),
-    ],
-)  # fmt: skip
-def test_a_second_look_is_read_by_the_numbers_of_its_sheets(reply: str, found: Any) -> None:
-    shown = [[3.0, 3.25, 3.5], [7.0, 7.25, 7.5]]
-    assert read_recheck_reply(reply, shown) == found
 
 
 @pytest.mark.parametrize("rate_hz", [1.0, 5.0, 12.5, 50.0])
@@ -235,7 +193,7 @@ def _least_cost(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def test_the_spans_of_a_timeline_cover_the_episode_once_for_each_arm_with_what_is_done() -> None:
-    change = ModelBoundary(seconds=4.8, text="grasp", arm="left", before="reach", window=0)
+    change = ModelBoundary(seconds=4.8, text="grasp", arm="left")
     left = ModelArm(arm="left", opening="reach", boundaries=(change,))
     spans = name_spans([left, ModelArm(arm="right")], 12.0)
     assert [(own.arm, own.start_seconds, own.stop_seconds, own.text) for own in spans] == [

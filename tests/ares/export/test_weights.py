@@ -14,11 +14,10 @@ import pytest
 
 from ares import open as open_workspace
 from ares.errors import RequestError
-from ares.export import TrimRequest
 from ares.workspace import Workspace
 from tests.ares.export.made_episodes import make_record, make_set, read_info, read_json, read_rows
 from tests.ares.export.rlds.test_exporter import records, values
-from tests.ares.export.segments import SCORER, append, segment
+from tests.ares.export.segments import PERSON, SCORER, append, segment
 from tests.ingesting import ingest_paths
 
 COUNT = 12
@@ -131,11 +130,11 @@ def test_an_episode_without_a_score_has_the_mean_and_the_list_says_so(ws: Worksp
 @pytest.mark.slow
 def test_weights_are_cut_with_the_steps_in_every_format(ws: Workspace, tmp_path: Path) -> None:
     table = write_table(tmp_path / "mine.csv", weight_rows())
-    (tmp_path / "spans.csv").write_text(f"episode_id,start_seconds,stop_seconds\n{2:016x},0.4,0.7\n")
-    trim = TrimRequest(keep_spans=str(tmp_path / "spans.csv"))
+    append(ws, [PERSON], [segment(PERSON, f"{2:016x}", (0.4, 0.7), {"text": "part"})])
+    ws.sets.create_spans("parts", where="text = 'part'")
     expected = [0.2] * 6
     for format in ("lerobot", "lerobot-v2.1", "rlds", "parquet"):
-        export(ws, tmp_path / format, format, table, trim=trim)
+        ws.export("parts", tmp_path / format, format=format, weights=table, quiet=True)
         if format == "rlds":
             (folder,) = (path.parent for path in (tmp_path / format).rglob("features.json"))
             (record,) = records(folder)

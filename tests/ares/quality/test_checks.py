@@ -19,8 +19,6 @@ from tests.generators.strengths import STRENGTHS
 
 # A small sample of the audit in benchmarks/RESULTS.md; the seeds are those of its development part.
 _SEEDS = range(300, 310)
-# Only for actions that are positions.
-_NEEDS_POSITIONS = {"A008"}
 
 
 def _statistics(episodes: list[EpisodeSignals]) -> DatasetStatistics:
@@ -55,7 +53,7 @@ def test_a_planted_fault_is_found_in_its_dimension(code: str) -> None:
     planted = hits = 0
     for seed in _SEEDS:
         robot, episodes, clean, rng = _drawn(seed)
-        if not robot.moving_joints or (robot.is_delta and code in _NEEDS_POSITIONS):
+        if not robot.moving_joints:
             continue
         dim = robot.moving_joints[0]
         faulty = PLANTERS[code](episodes[-1], _site(code, robot, dim), deepcopy(rng))

@@ -246,20 +246,6 @@ def test_two_bends_at_once(good: Good, tmp_path: Path) -> None:
     assert tried >= (len(drawn) + len(FOUND_FAULTS)) / 2
 
 
-@pytest.mark.parametrize("lines", [0, 1, 2])
-def test_videos_numbered_from_1_are_told_by_the_episodes_of_the_data_where_the_list_is_damaged(
-    lines: int, good: Good, tmp_path: Path
-) -> None:
-    folder = Path(shutil.copytree(good["v2.1"][0], tmp_path / "made"))
-    BENDS["v2.1"]["videos numbered from 1"](folder, Random(0))
-    listed = folder / "meta" / "episodes.jsonl"
-    listed.write_text("".join(listed.read_text().splitlines(keepends=True)[:lines]))
-    bent = read_folder(folder)
-    assert list(differences(good["v2.1"][1], bent, folder)) == []
-    assert {key: len(frames) for key, (_, frames) in bent.episodes.items()} == {"0": 2, "1": 2, "2": 2}
-    assert "videos of camera front have not the numbers of the episodes" in bent.warnings
-
-
 def test_a_video_that_only_lacks_what_lies_behind_its_frames_is_data(good: Good, tmp_path: Path) -> None:
     for version, (good_folder, reading) in good.items():
         folder = shutil.copytree(good_folder, tmp_path / version)
