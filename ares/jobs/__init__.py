@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         UnreadFile as UnreadFile,
     )
     from ares.jobs.local import (
-        ENGINE_NAMES as ENGINE_NAMES,
         InlinePool as InlinePool,
         LocalEngine as LocalEngine,
         available_cores as available_cores,
