@@ -5,8 +5,8 @@
     TENSORFLOW_PYTHON scripts/verify_signals.py rlds FOLDER    what tensorflow_datasets has, also of RLDS sources
     python -m scripts.verify_signals table FOLDER              a line for each signal of each sample
 
-DATA is a folder of datasets with their README. Sources of Parquet, HDF5, npz and RLDS are read without ARES; of MCAP the
-signals are those that ARES has. Values must be equal, bit for bit, in the type of the source; 64-bit numbers are held
+DATA is a folder of datasets with their README. Sources of Parquet, HDF5, npz and RLDS are read without ARES; of MCAP
+the signals are those that ARES has. Values must be equal, bit for bit, in the type of the source; 64-bit numbers are held
 as 32 bits, which the table calls "rounded". See scripts/verify_exports.sh.
 """
 
@@ -106,7 +106,7 @@ def read_parquet(paths):
 
 
 def read_hdf5(path):
-    """Arrays with a row per step, without pictures: of groups of demonstrations, or of a file that has one or several."""
+    """Arrays with a row per step, without pictures: of groups of demonstrations, or of a file that has some."""
     import h5py
     import numpy as np
 
@@ -137,7 +137,7 @@ def read_hdf5(path):
 
 
 def read_npz(paths):
-    """Arrays of a file with a row per step, without pictures; of files of one step each the spans that an index names."""
+    """Arrays of a file with a row per step, without pictures; of files of one step the spans that an index names."""
     import numpy as np
 
     files = [dict(np.load(path, allow_pickle=False)) for path in paths]
@@ -241,12 +241,6 @@ def step_arrays(episode):
     return {path: np.array(values) for path, values in arrays.items()}
 
 
-def compare_episode(source, exported):
-    """By signal: its name, type and fate in the export; "kept", "rounded", "retyped", "steps", "lost"."""
-    for name, values in source.items():
-        yield name, find_signal(name, values, exported)
-
-
 def find_signal(name, values, exported):
     """Where the columns of a signal stand side by side in a feature of an export."""
     import numpy as np
@@ -270,37 +264,43 @@ def find_signal(name, values, exported):
     return "", "", "lost"
 
 
+def wanted_signals(place, facts):
+    """Who read the source, and its signals by episode."""
+    records, ids = place / "records.pickle", facts["ordered"]
+    own = pickle.loads(records.read_bytes()) if records.exists() else facts["source"]
+    if own and len(own) == len(ids):
+        return "the source", dict(zip(ids, own, strict=True))
+    return f"ARES ({len(own)} episodes of the source)", facts["ares"]
+
+
+def collect_fates(place, wanted):
+    """By signal, format, and fate the ids of episodes."""
+    fates = {}
+    for format in FORMATS:
+        read = place / f"{format}.pickle"
+        exported = pickle.loads(read.read_bytes()) if read.exists() else {}
+        for id, signals in wanted.items():
+            for name, values in signals.items():
+                fate = find_signal(name, values, exported[id]) if id in exported else ("", "", "not exported")
+                fates.setdefault(name, {}).setdefault(format, {}).setdefault(fate, []).append(id)
+    return fates
+
+
 def print_table(folder):
     """Print it; returns the number of signals that are lost or differ without a word."""
     silent = 0
     for place in sorted(path.parent for path in folder.glob("*/source.pickle")):
         facts = pickle.loads((place / "source.pickle").read_bytes())
-        records = place / "records.pickle"
-        own = pickle.loads(records.read_bytes()) if records.exists() else facts["source"]
-        by, ids = "source", facts["ordered"]
-        if len(own) == len(ids):
-            wanted = dict(zip(ids, own, strict=True))
-        else:
-            by, wanted = f"ARES ({len(own)} episodes read of the source)", facts["ares"]
-        print(f"\n{place.name}: {len(ids)} episodes, signals by {by}")
-        fates = {}
-        for format in FORMATS:
-            read = place / f"{format}.pickle"
-            exported = pickle.loads(read.read_bytes()) if read.exists() else {}
-            for id, signals in wanted.items():
-                for name, found in compare_episode(signals, exported.get(id, {})):
-                    fates.setdefault(name, {}).setdefault(format, {}).setdefault(found, []).append(id)
-        for name, by_format in sorted(fates.items()):
+        by, wanted = wanted_signals(place, facts)
+        print(f"\n{place.name}: {len(wanted)} episodes, signals by {by}")
+        for name, by_format in sorted(collect_fates(place, wanted).items()):
             values = next(signals[name] for signals in wanted.values() if name in signals)
-            cells = []
-            for format in FORMATS:
-                for (key, dtype, fate), among in by_format[format].items():
-                    count = f" in {len(among)}" if len(among) < len(ids) else ""
-                    cells.append(f"{format}: {fate}{f' as {key} {dtype}' if key else ''}{count}")
-                    is_said = any(
-                        re.split(r"[/.]", name)[-1] in line or "ingest:" in line for line in facts["said"]
-                    )
-                    silent += fate not in ("kept", "rounded") and not is_said
+            cells, tail = [], re.split(r"[/.]", name)[-1]
+            for format, found in by_format.items():
+                for (key, dtype, fate), ids in found.items():
+                    cells.append(f"{format}: {fate}{f' as {key} {dtype}' if key else ''} ({len(ids)})")
+                    said = [line for line in facts["said"] if tail in line or line.startswith(f"{format}:")]
+                    silent += fate not in ("kept", "rounded") and not said
             print(f"  {name} {values.dtype}{list(values.shape[1:])} | {' | '.join(cells)}")
         for line in facts["said"]:
             if line != "[]":

@@ -20,7 +20,6 @@ from ares.export.remote_folder import local_destination
 from ares.io import parse_path
 from ares.workspace import Workspace
 
-
 # As a store answers where the quota of a bucket is used; none of S3 itself, which has no quota.
 _FULL = (
     "403 Forbidden",
