@@ -6,8 +6,8 @@
     python -m scripts.verify_signals table FOLDER              a line for each signal of each sample
 
 DATA is a folder of datasets with their README. Sources of Parquet, HDF5, npz and RLDS are read without ARES; of MCAP
-the signals are those that ARES has. Values must be equal, bit for bit, in the type of the source; 64-bit numbers are held
-as 32 bits, which the table calls "rounded". See scripts/verify_exports.sh.
+the signals are those that ARES has. Values must be equal, bit for bit, in the type of the source; 64-bit numbers are
+held as 32 bits, which the table calls "rounded". See scripts/verify_exports.sh.
 """
 
 import json
@@ -299,8 +299,9 @@ def print_table(folder):
             for format, found in by_format.items():
                 for (key, dtype, fate), ids in found.items():
                     cells.append(f"{format}: {fate}{f' as {key} {dtype}' if key else ''} ({len(ids)})")
-                    said = [line for line in facts["said"] if tail in line or line.startswith(f"{format}:")]
-                    silent += fate not in ("kept", "rounded") and not said
+                    words = rf"^{format}:" if fate == "not exported" else rf"\b{re.escape(tail)}\b"
+                    is_said = any(re.search(words, line) for line in facts["said"])
+                    silent += fate not in ("kept", "rounded") and not is_said
             print(f"  {name} {values.dtype}{list(values.shape[1:])} | {' | '.join(cells)}")
         for line in facts["said"]:
             if line != "[]":
