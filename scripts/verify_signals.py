@@ -32,7 +32,6 @@ def write_samples(folder, data):
     """Ingest and export each sample in a workspace of its own; note its signals and what was said to be lost."""
     import ares
     from ares.errors import AresError
-    from ares.workspace.requested_exports import list_in_source_order
 
     for sample in find_samples(data):
         name = sample.relative_to(data).as_posix().replace("/", "-")
@@ -43,9 +42,10 @@ def write_samples(folder, data):
                 said += [json.dumps(report.to_json()["not_read"])]
             except AresError as error:
                 said.append(f"ingest: {error}")
-            ordered = list_in_source_order(workspace.stores).listed
-            trajectories = {id: workspace.stores.tables.trajectories.get(id) for id in ordered}
-            for format in FORMATS if ordered else ():
+            episodes = sorted(workspace.episodes, key=lambda episode: (len(episode.key), episode.key))
+            table = workspace.stores.tables.trajectories
+            trajectories = {episode.episode_id: table.get(episode.episode_id) for episode in episodes}
+            for format in FORMATS if episodes else ():
                 try:
                     report = workspace.export(workspace.episodes, place / format, format=format, quiet=True)
                     said += [
@@ -56,7 +56,7 @@ def write_samples(folder, data):
         with (place / "source.pickle").open("wb") as file:
             pickle.dump(
                 {
-                    "ordered": ordered,
+                    "episodes": [(episode.episode_id, episode.source, episode.split) for episode in episodes],
                     "ares": {id: ares_signals(trajectory) for id, trajectory in trajectories.items()},
                     "source": read_source(sample),
                     "said": [*dict.fromkeys(said)],
@@ -74,13 +74,13 @@ def ares_signals(trajectory):
 
 
 def read_source(sample):
-    """The signals of each episode of a source of Parquet, HDF5 or npz, in order."""
+    """Where each episode of a source of Parquet, HDF5 or npz is, its split or "", and its signals, in order."""
     parquet, hdf5, npz = (sorted(sample.rglob(f"*.{suffix}")) for suffix in ("parquet", "hdf5", "npz"))
     if parquet:
         return read_parquet([path for path in parquet if "meta" not in path.parts])
     if hdf5:
-        return [episode for path in hdf5 for episode in read_hdf5(path)]
-    return read_npz(npz)
+        return [(str(path), "", episode) for path in hdf5 for episode in read_hdf5(path)]
+    return [(str(sample), "", episode) for episode in read_npz(npz)]
 
 
 def read_parquet(paths):
@@ -90,7 +90,9 @@ def read_parquet(paths):
     import pyarrow.parquet as pq
 
     episodes = {}
-    for table in map(pq.read_table, paths):
+    for path in paths:
+        table = pq.read_table(path)
+        folder = path.parts[: len(path.parts) - path.parts[::-1].index("data") - 1]
         numbers = table["episode_index"].to_numpy()
         for name in table.column_names:
             kind = table.schema.field(name).type
@@ -101,8 +103,9 @@ def read_parquet(paths):
                 continue
             values = np.array(table[name].to_pylist(), kind.to_pandas_dtype())
             for number in np.unique(numbers):
-                episodes.setdefault(int(number), {})[name] = values[numbers == number]
-    return [episodes[number] for number in sorted(episodes)]
+                place = str(Path(*folder)), int(number)
+                episodes.setdefault(place, {})[name] = values[numbers == number]
+    return [(place[0], "", episodes[place]) for place in sorted(episodes)]
 
 
 def read_hdf5(path):
@@ -201,16 +204,16 @@ def read_rlds(folder):
         episodes = {}
         for features in sorted((place / "rlds").rglob("features.json")):
             opened += 1
-            for episode in read_builder(tfds.builder_from_directory(features.parent)):
+            for _, episode in read_builder(tfds.builder_from_directory(features.parent)):
                 metadata = episode["episode_metadata"]
                 episodes[metadata["ares_episode_id"].numpy().decode()] = step_arrays(episode)
         if (place / "rlds").exists():
             (place / "rlds.pickle").write_bytes(pickle.dumps(episodes))
         source = Path(pickle.loads((place / "source.pickle").read_bytes())["path"])
         records = [
-            step_arrays(episode)
+            (str(features.parent), split, step_arrays(episode))
             for features in sorted(source.rglob("features.json"))
-            for episode in read_builder(tfds.builder_from_directory(features.parent))
+            for split, episode in read_builder(tfds.builder_from_directory(features.parent))
         ]
         if records:
             (place / "records.pickle").write_bytes(pickle.dumps(records))
@@ -218,9 +221,9 @@ def read_rlds(folder):
 
 
 def read_builder(builder):
-    """Episodes of all splits."""
+    """Episodes of all splits, with the name of the split."""
     for split in builder.info.splits:
-        yield from builder.as_dataset(split=split)
+        yield from ((split, episode) for episode in builder.as_dataset(split=split))
 
 
 def step_arrays(episode):
@@ -265,12 +268,19 @@ def find_signal(name, values, exported):
 
 
 def wanted_signals(place, facts):
-    """Who read the source, and its signals by episode."""
-    records, ids = place / "records.pickle", facts["ordered"]
-    own = pickle.loads(records.read_bytes()) if records.exists() else facts["source"]
-    if own and len(own) == len(ids):
-        return "the source", dict(zip(ids, own, strict=True))
-    return f"ARES ({len(own)} episodes of the source)", facts["ares"]
+    """The signals of each episode by its source, where that has as many in the place, else by ARES; and how many."""
+    records, wanted = place / "records.pickle", dict(facts["ares"])
+    sources, own = {}, 0
+    for where, split, signals in pickle.loads(records.read_bytes()) if records.exists() else facts["source"]:
+        sources.setdefault((where, split), []).append(signals)
+    for (where, split), episodes in sources.items():
+        ids = [
+            id for id, source, side in facts["episodes"] if source.startswith(where) and split in ("", side)
+        ]
+        if len(ids) == len(episodes):
+            own += len(ids)
+            wanted.update(zip(ids, episodes, strict=True))
+    return f"signals of {own} by the source, of {len(wanted) - own} by ARES", wanted
 
 
 def collect_fates(place, wanted):
@@ -292,7 +302,7 @@ def print_table(folder):
     for place in sorted(path.parent for path in folder.glob("*/source.pickle")):
         facts = pickle.loads((place / "source.pickle").read_bytes())
         by, wanted = wanted_signals(place, facts)
-        print(f"\n{place.name}: {len(wanted)} episodes, signals by {by}")
+        print(f"\n{place.name}: {len(wanted)} episodes, {by}")
         for name, by_format in sorted(collect_fates(place, wanted).items()):
             values = next(signals[name] for signals in wanted.values() if name in signals)
             cells, tail = [], re.split(r"[/.]", name)[-1]
