@@ -31,6 +31,7 @@ def find_samples(data):
 def write_samples(folder, data):
     """Ingest and export each sample in a workspace of its own; note its signals and what was said to be lost."""
     import ares
+    from ares.curation import FailureSelection, accept_failures
     from ares.errors import AresError
 
     for sample in find_samples(data):
@@ -39,7 +40,9 @@ def write_samples(folder, data):
         with ares.open(place / "workspace", create=True) as workspace:
             try:
                 report = workspace.ingest(str(sample), quiet=True)
-                said += [json.dumps(report.to_json()["not_read"])]
+                said += [f"ingest: {json.dumps(report.to_json()[part])}" for part in ("not_read", "failures")]
+                # Episodes of which videos are missing are exported when somebody has said so.
+                accept_failures(workspace.stores, FailureSelection(work="incomplete"))
             except AresError as error:
                 said.append(f"ingest: {error}")
             episodes = sorted(workspace.episodes, key=lambda episode: (len(episode.key), episode.key))
@@ -314,7 +317,7 @@ def print_table(folder):
                     silent += fate not in ("kept", "rounded") and not is_said
             print(f"  {name} {values.dtype}{list(values.shape[1:])} | {' | '.join(cells)}")
         for line in facts["said"]:
-            if line != "[]":
+            if line != "ingest: []":
                 print(f"  said: {line[:400]}")
     print(f"\n{silent} signals lost or changed that no report names")
     return silent
