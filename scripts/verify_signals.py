@@ -247,13 +247,20 @@ def step_arrays(episode):
     return {path: np.array(values) for path, values in arrays.items()}
 
 
+def last_word(name):
+    """The last part of a name, in the singular."""
+    return re.split(r"[/.]", name)[-1].removesuffix("s")
+
+
 def find_signal(name, values, exported):
     """Where the columns of a signal stand side by side in a feature of an export."""
     import numpy as np
 
     rows = values.reshape(len(values), -1)
-    tail = re.split(r"[/.]", name)[-1]
-    order = sorted(exported, key=lambda key: (re.split(r"[/.]", key)[-1] != tail, exported[key].size))
+    order = sorted(exported, key=lambda key: (last_word(key) != last_word(name), exported[key].size))
+    if (rows == rows[:1]).all():
+        # Many features have a column of one value, so that the name decides.
+        order = [key for key in order if last_word(key) == last_word(name)]
     lengths = {len(array) for array in exported.values()}
     for key in order:
         there = exported[key].reshape(len(exported[key]), -1)
@@ -308,11 +315,11 @@ def print_table(folder):
         print(f"\n{place.name}: {len(wanted)} episodes, {by}")
         for name, by_format in sorted(collect_fates(place, wanted).items()):
             values = next(signals[name] for signals in wanted.values() if name in signals)
-            cells, tail = [], re.split(r"[/.]", name)[-1]
+            cells = []
             for format, found in by_format.items():
                 for (key, dtype, fate), ids in found.items():
                     cells.append(f"{format}: {fate}{f' as {key} {dtype}' if key else ''} ({len(ids)})")
-                    words = rf"^{format}:" if fate == "not exported" else rf"\b{re.escape(tail)}\b"
+                    words = rf"^{format}:" if fate == "not exported" else rf"\b{re.escape(last_word(name))}"
                     is_said = any(re.search(words, line) for line in facts["said"])
                     silent += fate not in ("kept", "rounded") and not is_said
             print(f"  {name} {values.dtype}{list(values.shape[1:])} | {' | '.join(cells)}")
