@@ -6,8 +6,8 @@
     python -m scripts.verify_signals table FOLDER              a line for each signal of each sample
 
 DATA is a folder of datasets with their README. Sources of Parquet, HDF5, npz and RLDS are read without ARES; of MCAP
-the signals are those that ARES has. Values must be equal, bit for bit, in the type of the source; 64-bit numbers are
-held as 32 bits, which the table calls "rounded". See scripts/verify_exports.sh.
+the signals are those that ARES has. Values must be equal, bit for bit; 64-bit numbers are held as 32 bits, which the table
+calls "rounded", or "retyped" where 32 bits hold all of them. See scripts/verify_exports.sh.
 """
 
 import json
@@ -17,7 +17,9 @@ import re
 import sys
 from pathlib import Path
 
+# Columns that number rows, episodes and texts.
 _INDEX_COLUMNS = {"timestamp", "frame_index", "episode_index", "index", "task_index"}
+_INDEX_COLUMNS |= {"annotation.human.action.task_description"}
 FORMATS = ("lerobot", "rlds")
 
 
@@ -260,7 +262,9 @@ def find_signal(name, values, exported):
     order = sorted(exported, key=lambda key: (last_word(key) != last_word(name), exported[key].size))
     if (rows == rows[:1]).all():
         # Many features have a column of one value, so that the name decides.
-        order = [key for key in order if last_word(key) == last_word(name)]
+        order = [
+            key for key in order if last_word(key) in {last_word(part) for part in re.split(r"[/.]", name)}
+        ]
     lengths = {len(array) for array in exported.values()}
     for key in order:
         there = exported[key].reshape(len(exported[key]), -1)
@@ -321,7 +325,7 @@ def print_table(folder):
                     cells.append(f"{format}: {fate}{f' as {key} {dtype}' if key else ''} ({len(ids)})")
                     words = rf"^{format}:" if fate == "not exported" else rf"\b{re.escape(last_word(name))}"
                     is_said = any(re.search(words, line) for line in facts["said"])
-                    silent += fate not in ("kept", "rounded") and not is_said
+                    silent += fate not in ("kept", "rounded", "retyped") and not is_said
             print(f"  {name} {values.dtype}{list(values.shape[1:])} | {' | '.join(cells)}")
         for line in facts["said"]:
             if line != "ingest: []":

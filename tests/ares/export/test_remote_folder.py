@@ -60,11 +60,10 @@ def test_what_is_in_the_bucket_is_the_export_of_a_folder(
 @pytest.mark.parametrize(
     ("broken", "failure"),
     [
-        ("/manifest.ep", None),
+        ("/manifest.ep", _FULL),
         ("few/manifest.ep", None),
+        ("few/manifest.ep", _FULL),
         ("PUT few/manifest.json", None),
-        ("few/data", _FULL),
-        ("PUT few.tmp", _FULL),
     ],
 )
 def test_a_server_that_fails_leaves_nothing_and_the_repeat_encodes_nothing(
