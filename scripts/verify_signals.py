@@ -6,8 +6,8 @@
     python -m scripts.verify_signals table FOLDER              a line for each signal of each sample
 
 DATA is a folder of datasets with their README. Sources of Parquet, HDF5, npz and RLDS are read without ARES; of MCAP
-the signals are those that ARES has. Values must be equal, bit for bit; 64-bit numbers are held as 32 bits, which the table
-calls "rounded", or "retyped" where 32 bits hold all of them. See scripts/verify_exports.sh.
+the signals are those that ARES has. Values must be equal, bit for bit; 64-bit numbers are held as 32 bits, which the
+table calls "rounded", or "retyped" where 32 bits hold all of them. See scripts/verify_exports.sh.
 """
 
 import json
