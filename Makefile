@@ -49,7 +49,7 @@ judges: dev-env ## Let judges with known faults grade made-up worlds (ARGS="--ma
 nightly: dev-env ## What takes too long for every change: marked tests, an hour of torture, mutants, a million rows (ARGS="small")
 	@scripts/nightly.sh $(ARGS)
 
-verify-exports: run-env ## Open an export with texts and a merged set in lerobot 0.6.1, in an environment of its own (ARGS="FOLDER" for your own)
+verify-exports: run-env ## Open exports in lerobot 0.6.1 and TensorFlow, in environments of their own (ARGS="FOLDER" for your own)
 	@scripts/verify_exports.sh $(ARGS)
 
 lock: dev-env ## Write the lock files again from pyproject.toml

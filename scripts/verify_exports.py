@@ -59,6 +59,7 @@ def write_folder(folder):
         chosen = workspace.sets.create("texts", [episode.episode_id for episode in episodes], {})
         workspace.export(chosen, folder, format="lerobot", quiet=True)
         workspace.export(chosen, f"{folder}-rlds", format="rlds", quiet=True)
+    write_whole(f"{folder}-whole")
     expected = {
         episode.episode_id: {
             "subtasks": expected_subtasks(episode.num_steps, episode.rate_hz),
@@ -69,6 +70,20 @@ def write_folder(folder):
         for episode in episodes
     }
     (Path(folder) / EXPECTED_FILE).write_text(json.dumps(expected))
+
+
+def write_whole(folder):
+    """Export four episodes of the sample that lack nothing for imitation learning; `strict` refuses others."""
+    import ares
+    from ares_app.demo.run import DEMO_FOLDER, RLDS_RATE_HZ
+
+    with tempfile.TemporaryDirectory() as scratch, ares.open(scratch, create=True) as workspace:
+        workspace.ingest(DEMO_FOLDER / "samples" / "rlds", limit=4, rate_hz=RLDS_RATE_HZ, quiet=True)
+        for name, format in (("files", "lerobot"), ("lance", "lerobot-lance")):
+            report = workspace.export(
+                workspace.episodes, Path(folder, name), format=format, strict=True, quiet=True
+            )
+            print(f"{format}: {report.episodes} episodes lack {', '.join(report.lacks) or 'nothing'}")
 
 
 def make_annotations(episode, producers):

@@ -1,26 +1,14 @@
-"""Compares an export on Lance with the same one in files, item by item: see scripts/verify_exports.sh.
+"""Compares an export on Lance with the same one in files, item by item, and trains three steps of ACT on it.
 
-    .venv/bin/python -m scripts.verify_lance write FOLDER
-    LANCE_PYTHON scripts/verify_lance.py read FOLDER
+    LANCE_PYTHON scripts/verify_lance.py FOLDER
 
-The second Python has lerobot 0.6.1 and lerobot-lancedb 0.3.1. That reader is the client: no released lerobot has it.
+FOLDER has "lance" and "files", as scripts/verify_exports.py writes them. This Python has lerobot 0.6.1 and
+lerobot-lancedb 0.3.1. That reader is the client: no released lerobot has it. See scripts/verify_exports.sh.
 """
 
 import os
 import sys
-import tempfile
 from pathlib import Path
-
-
-def write(folder):
-    """Export the videos of the demo's sample in both layouts."""
-    import ares
-
-    samples = Path(__file__).resolve().parent.parent / "app" / "demo" / "samples"
-    with tempfile.TemporaryDirectory() as scratch, ares.open(scratch, create=True) as workspace:
-        workspace.ingest(samples / "video", limit=3, quiet=True)
-        for name, format in (("lance", "lerobot-lance"), ("files", "lerobot")):
-            workspace.export(workspace.episodes, Path(folder, name), format=format, quiet=True)
 
 
 def find_differences(on_lance, in_files):
@@ -37,8 +25,34 @@ def find_differences(on_lance, in_files):
                 yield f"step {index}: {name} is {item[name]!r}, not {value!r}"
 
 
-def read(folder):
-    """Read both layouts. Returns 1 where anything differs."""
+def train_steps(root):
+    """The losses of three steps of a small ACT, the model and the batches of lerobot."""
+    import torch
+    from lerobot.datasets.factory import resolve_delta_timestamps
+    from lerobot.policies.act.configuration_act import ACTConfig
+    from lerobot.policies.factory import make_policy, make_pre_post_processors
+    from lerobot_lancedb import LanceDBDataset
+
+    config = ACTConfig(
+        device="cpu", pretrained_backbone_weights=None, dim_model=64, chunk_size=10, n_action_steps=10
+    )
+    windows = resolve_delta_timestamps(config, LanceDBDataset(repo_id="local/lance", root=root).meta)
+    dataset = LanceDBDataset(repo_id="local/lance", root=root, delta_timestamps=windows)
+    policy = make_policy(config, ds_meta=dataset.meta)
+    prepare, _ = make_pre_post_processors(config, dataset_stats=dataset.meta.stats)
+    optimizer = torch.optim.AdamW(policy.parameters(), 1e-5)
+    for _, batch in zip(
+        range(3), torch.utils.data.DataLoader(dataset, batch_size=2, shuffle=True), strict=False
+    ):
+        loss, _ = policy.forward(prepare(batch))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        yield loss.item()
+
+
+def main(folder):
+    """Read both layouts, and train. Returns 1 where anything differs."""
     os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
     # The folder of this script has a tree.py, which would hide a library.
     sys.path.pop(0)
@@ -49,9 +63,10 @@ def read(folder):
     on_lance = LanceDBDataset(repo_id="local/lance", root=Path(folder, "lance"))
     lines = [*find_differences(on_lance, in_files)][:10]
     print("\n".join(lines) or f"{len(on_lance)} steps on Lance are those of the files")
+    losses = [f"{loss:.3f}" for loss in train_steps(Path(folder, "lance"))]
+    print(f"three steps of ACT on Lance: loss {', '.join(losses)}")
     return int(bool(lines))
 
 
 if __name__ == "__main__":
-    command, target = sys.argv[1:]
-    raise SystemExit(write(target) if command == "write" else read(target))
+    raise SystemExit(main(sys.argv[1]))

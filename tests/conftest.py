@@ -369,6 +369,8 @@ def ray_cluster() -> Iterator[None]:
 # The test server checks no signature, but knows by this that it is asked as S3.
 _SIGNED = "AWS4-HMAC-SHA256 Credential=testing/20200101/us-east-1/s3/aws4_request"
 
+SERVER_ERROR = ("500 Internal Server Error", b"")
+
 
 class S3:
     """A real S3 server of this test process, over plain HTTP on loopback.
@@ -376,7 +378,8 @@ class S3:
     Attributes:
         endpoint: Its address, "http://127.0.0.1:PORT".
         environ: What a client must find in its environment to use it; see the fixture `s3_environ`.
-        broken: Parts of "METHOD /BUCKET/KEY" that the server answers with 500.
+        broken: Parts of "METHOD /BUCKET/KEY" that the server answers with `failure`.
+        failure: Status and body of these answers.
         asked: Method, path and range of every request, in order.
     """
 
@@ -391,6 +394,7 @@ class S3:
                 pass
 
         self.broken: set[str] = set()
+        self.failure = SERVER_ERROR
         self.asked: list[tuple[str, str, str]] = []
         self._app: Any = DomainDispatcherApplication(create_backend_app)
         self._server = make_server("127.0.0.1", 0, self._answer, threaded=True, request_handler=Quiet)
@@ -437,8 +441,9 @@ class S3:
         self.asked.append((environ["REQUEST_METHOD"], path, environ.get("HTTP_RANGE", "")))
         if any(part in f"{environ['REQUEST_METHOD']} {path}" for part in self.broken):
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-            start_response("500 Internal Server Error", [("Content-Length", "0")])
-            return [b""]
+            status, body = self.failure
+            start_response(status, [("Content-Length", str(len(body)))])
+            return [body]
         return self._app(environ, start_response)
 
 
@@ -461,4 +466,5 @@ def s3_environ(s3: S3, clean_environ: None, monkeypatch: pytest.MonkeyPatch) -> 
     yield s3
     S3FileSystem.clear_instance_cache()
     s3.broken.clear()
+    s3.failure = SERVER_ERROR
     s3.asked.clear()

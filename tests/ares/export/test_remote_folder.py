@@ -20,6 +20,12 @@ from ares.export.remote_folder import local_destination
 from ares.io import parse_path
 from ares.workspace import Workspace
 
+# As a store answers where the quota of a bucket is used; none of S3 itself, which has no quota.
+_FULL = (
+    "403 Forbidden",
+    b"<Error><Code>QuotaExceeded</Code><Message>the quota of the bucket is used</Message></Error>",
+)
+
 
 def _names(url: str) -> list[str]:
     """Paths of all objects of the bucket of a URL, below the bucket."""
@@ -51,16 +57,30 @@ def test_what_is_in_the_bucket_is_the_export_of_a_folder(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("broken", ["/manifest.ep", "few/manifest.ep", "PUT few/manifest.json"])
+@pytest.mark.parametrize(
+    ("broken", "failure"),
+    [
+        ("/manifest.ep", _FULL),
+        ("few/manifest.ep", None),
+        ("few/manifest.ep", _FULL),
+        ("PUT few/manifest.json", None),
+    ],
+)
 def test_a_server_that_fails_leaves_nothing_and_the_repeat_encodes_nothing(
-    sample_workspace: Workspace, s3_environ: Any, broken: str, monkeypatch: pytest.MonkeyPatch
+    sample_workspace: Workspace,
+    s3_environ: Any,
+    broken: str,
+    failure: tuple[str, bytes] | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bucket = s3_environ.bucket()
     url = f"s3://{bucket}/few"
     s3_environ.broken.add(broken.replace("PUT ", f"PUT /{bucket}/"))
-    with pytest.raises(StoreError, match="the export cannot be written") as failure:
+    s3_environ.failure = failure or s3_environ.failure
+    with pytest.raises(StoreError, match="the export cannot be written") as raised:
         sample_workspace.export("few", url, quiet=True)
-    assert url in failure.value.detail and "\n" not in str(failure.value)
+    assert url in raised.value.detail and "\n" not in str(raised.value)
+    assert failure is None or "the quota of the bucket is used" in raised.value.detail
     s3_environ.broken.clear()
     assert not any(name.startswith("few") for name in _names(f"{url}/"))
     monkeypatch.setattr("ares.export.lerobot.exporter._write_dataset", None)

@@ -24,6 +24,7 @@ from tests.torture.syscalls import can_inject
     ("format", "fault", "share"),
     [
         ("lerobot", "kill", "0.9"),
+        ("lerobot", "ENOSPC", "0.5"),
         *(
             pytest.param(
                 format,
