@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -14,7 +14,7 @@ from pydantic import Field
 
 from ares.annotation import ATTRIBUTE_PREFIX
 from ares.clock import compute_camera_rate_hz
-from ares.curation import DUPLICATE_GROUP, read_sides
+from ares.curation import DUPLICATE_GROUP, find_copies, read_sides
 from ares.errors import MediaError, RequestError
 from ares.review import is_about_attribute, list_answers
 from ares.search import SPACE_PREFIX, list_embedding_spaces
@@ -32,12 +32,14 @@ if TYPE_CHECKING:
     from ares_annotators.base import Subject, Work
 
 
-_COLUMNS = ("episode_id", "content_hash", "duplicate_of", DUPLICATE_GROUP, "split")
+_COLUMNS = ("episode_id", "content_hash", "duplicate_of", DUPLICATE_GROUP, "split", "instruction")
 _FRAMES = 3
 # For estimates only.
 _PROMPT_TOKENS, _ANSWER_TOKENS = 60, 40
 # Columns by whose values two episodes are copies of each other.
 _COPIES = ("content_hash", "duplicate_of", DUPLICATE_GROUP)
+# Of the nearest episodes so many for each example are compared with an episode by signals and pictures.
+_COMPARED = 4
 # Images of examples that are kept in memory, and episodes whose vectors or annotations are read at once.
 _MOST_IMAGES, _EPISODES_PER_READ = 64, 500
 
@@ -65,7 +67,7 @@ class ExampleOptions(LocalModelOptions):
         """The examples of what people confirmed, which `read` returns; None where none are asked for.
 
         Raises:
-            RequestError: People have confirmed nothing of that kind, or there are no vectors.
+            RequestError: People have confirmed nothing of that kind.
         """
         return ConfirmedExamples(stores, self.examples, read(stores)) if self.examples else None
 
@@ -94,7 +96,9 @@ class ShownExamples(NamedTuple):
 
 
 class ConfirmedExamples:
-    """Finds the nearest episodes of which people confirmed an answer: no copies, and none of another side of a split.
+    """Finds the nearest episodes of which people confirmed an answer.
+
+    None is a copy, moves alike as signals and pictures tell, or is of another side of a split.
 
     Args:
         stores: Stores of the workspace.
@@ -102,7 +106,7 @@ class ConfirmedExamples:
         answers: What people confirmed.
 
     Raises:
-        RequestError: People have confirmed nothing, or no episode of which they did has vectors.
+        RequestError: People have confirmed nothing.
     """
 
     def __init__(self, stores: Stores, count: int, answers: Confirmed) -> None:
@@ -116,16 +120,10 @@ class ConfirmedExamples:
         motion = (name for name in stores.tables.spaces() if name.startswith(SPACE_PREFIX))
         spaces = [*reversed(list_embedding_spaces(stores)), *motion]
         self._vectors = {name: read for name in spaces if (read := self._read_unit_vectors(name))[0]}
-        if not self._vectors:
-            raise RequestError("no episode that can be an example has vectors", "run `ares annotate embed`")
         self._draw, self._lock = lru_cache(_MOST_IMAGES)(self._read_image), Lock()
 
     def find(self, episode_ids: Sequence[str]) -> list[ShownExamples]:
-        """The examples for each of some episodes, nearest by looks; by motion for one without vectors of frames.
-
-        Raises:
-            RequestError: An episode has no vectors that can be compared.
-        """
+        """The examples for each of some episodes, nearest by looks; else by motion, else by words of their tasks."""
         import numpy as np
 
         rows, nearest = self._read_rows(episode_ids), dict[str, list[str]]()
@@ -133,10 +131,22 @@ class ConfirmedExamples:
             left = [key for key in episode_ids if key not in nearest]
             for key, mean in self._stores.tables.vectors(space).mean_vectors(left).items():
                 nearest[key] = [known[index] for index in np.argsort(-(vectors @ mean), kind="stable")]
-        if missing := [key for key in episode_ids if key not in nearest]:
-            detail = f"{missing[0]!r} and the examples; run `ares annotate embed`"
-            raise RequestError("no vectors to compare", detail)
-        return [self._show(rows[key], nearest[key]) for key in episode_ids]
+        apart = {}
+        for key in episode_ids:
+            others = nearest.get(key) or self._sort_by_words(rows[key])
+            near = (other for other in others if self._is_apart(rows[key], self._rows[other]))
+            apart[key] = list(islice(near, _COMPARED * self._count))
+        copies = find_copies(self._stores, {*episode_ids, *chain(*apart.values())})
+        groups = {key: group for group in copies.groups(copies.linked) for key in group}
+        return [
+            self._show([other for other in apart[key] if other not in groups.get(key, ())])
+            for key in episode_ids
+        ]
+
+    def _sort_by_words(self, own: Mapping[str, Any]) -> list[str]:
+        words = {key: {*row["instruction"].lower().split()} for key, row in self._rows.items()}
+        task = {*own["instruction"].lower().split()}
+        return sorted(words, key=lambda key: -len(task & words[key]) / max(1, len(task | words[key])))
 
     def expect_tokens(self, model: str, subject: Subject) -> int:
         """Tokens of the images and words of the examples of a subject, for an estimate."""
@@ -144,10 +154,9 @@ class ConfirmedExamples:
         number = min(self._count, len(self._answers))
         return estimate_image_tokens(model, size * number) + _PROMPT_TOKENS + _ANSWER_TOKENS * number
 
-    def _show(self, own: Mapping[str, Any], nearest: Sequence[str]) -> ShownExamples:
-        apart = (key for key in nearest if self._is_apart(own, self._rows[key]))
+    def _show(self, nearest: Sequence[str]) -> ShownExamples:
         with self._lock:  # of calls at the same time one decodes, and the others wait for its images
-            drawn = ((key, image) for key in apart if (image := self._draw(key)) is not None)
+            drawn = ((key, image) for key in nearest if (image := self._draw(key)) is not None)
             images = dict(islice(drawn, self._count))
         data: dict[str, Json] = {str(number): self._answers[key] for number, key in enumerate(images, 1)}
         prompt = read_prompt("ares_annotators", "examples").replace("{count}", str(len(images)))
@@ -176,7 +185,7 @@ class ConfirmedExamples:
         keys = [{row.get(name) for name in _COPIES} | {row["episode_id"]} for row in (own, other)]
         if (keys[0] & keys[1]) - {None, ""} or own.get("split") != other.get("split"):
             return False
-        contents = own["content_hash"], other["content_hash"]
+        contents = [row["content_hash"] or row["episode_id"] for row in (own, other)]
         sides = ([side.get(content) for content in contents] for side in self._sides.values())
         return all(first == second or None in (first, second) for first, second in sides)
 
@@ -195,7 +204,7 @@ class ConfirmedExamples:
 
 
 def find_examples(examples: ConfirmedExamples | None, works: Sequence[Work]) -> list[ShownExamples]:
-    """The examples for each of some works, none where none are asked for. Raises as `ConfirmedExamples.find`."""
+    """The examples for each of some works, none where none are asked for."""
     if examples is None:
         return [ShownExamples()] * len(works)
     return examples.find([work.episode.episode_id for work in works])
