@@ -138,6 +138,7 @@ def test_only_the_field_that_is_wrong_is_asked_again_and_its_answer_has_its_fram
     assert set(answers["lighting"]["seconds"]) <= set(outcome.annotations[0].frames)
     first, second = model_server.prompts()
     assert '"people"' in first and '"people"' not in second and '"lighting"' in second
+    assert "An earlier reply had an answer that it cannot have: lighting." in second
     # A model is not told the instruction where no field is about it.
     assert episodes["drawer-close_000"].instruction not in first
     assert outcome.cost.calls == 2
@@ -150,7 +151,7 @@ def test_a_reply_without_any_answer_is_a_paid_failure(
     model_server.says("I cannot see anything.")
     (outcome,) = annotator.process([work_for(episodes["drawer-close_000"], [annotator])])
     assert isinstance(outcome, PaidFailure) and isinstance(outcome.error, ModelError)
-    assert outcome.cost.calls == 1, "the same question is paid once"
+    assert outcome.cost.calls == 2, "it is asked once more"
 
 
 def test_markup_of_an_instruction_reaches_no_model() -> None:
