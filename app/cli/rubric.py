@@ -151,7 +151,7 @@ def add_rubric_arguments(parser: argparse.ArgumentParser) -> None:
         compare.add_argument(
             name,
             metavar="PRODUCER",
-            help="id of a producer of captions, grades, attributes or outcomes, or its start",
+            help="id, or its start, of a producer of captions, answers, outcomes or grades",
         )
     add_workspace_arguments(compare)
     for action in (attack, revise):
