@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -14,7 +14,7 @@ from pydantic import Field
 
 from ares.annotation import ATTRIBUTE_PREFIX
 from ares.clock import compute_camera_rate_hz
-from ares.curation import DUPLICATE_GROUP, find_copies, read_sides
+from ares.curation import DUPLICATE_GROUP, read_sides
 from ares.errors import MediaError, RequestError
 from ares.review import is_about_attribute, list_answers
 from ares.search import SPACE_PREFIX, list_embedding_spaces
@@ -38,8 +38,6 @@ _FRAMES = 3
 _PROMPT_TOKENS, _ANSWER_TOKENS = 60, 40
 # Columns by whose values two episodes are copies of each other.
 _COPIES = ("content_hash", "duplicate_of", DUPLICATE_GROUP)
-# Of the nearest episodes so many for each example are compared with an episode by signals and pictures.
-_COMPARED = 4
 # Images of examples that are kept in memory, and episodes whose vectors or annotations are read at once.
 _MOST_IMAGES, _EPISODES_PER_READ = 64, 500
 
@@ -96,9 +94,7 @@ class ShownExamples(NamedTuple):
 
 
 class ConfirmedExamples:
-    """Finds the nearest episodes of which people confirmed an answer.
-
-    None is a copy, moves alike as signals and pictures tell, or is of another side of a split.
+    """Finds the nearest episodes of which people confirmed an answer: no copies, and none of another side of a split.
 
     Args:
         stores: Stores of the workspace.
@@ -131,17 +127,9 @@ class ConfirmedExamples:
             left = [key for key in episode_ids if key not in nearest]
             for key, mean in self._stores.tables.vectors(space).mean_vectors(left).items():
                 nearest[key] = [known[index] for index in np.argsort(-(vectors @ mean), kind="stable")]
-        apart = {}
         for key in episode_ids:
-            others = nearest.get(key) or self._sort_by_words(rows[key])
-            near = (other for other in others if self._is_apart(rows[key], self._rows[other]))
-            apart[key] = list(islice(near, _COMPARED * self._count))
-        copies = find_copies(self._stores, {*episode_ids, *chain(*apart.values())})
-        groups = {key: group for group in copies.groups(copies.linked) for key in group}
-        return [
-            self._show([other for other in apart[key] if other not in groups.get(key, ())])
-            for key in episode_ids
-        ]
+            nearest.setdefault(key, self._sort_by_words(rows[key]))
+        return [self._show(rows[key], nearest[key]) for key in episode_ids]
 
     def _sort_by_words(self, own: Mapping[str, Any]) -> list[str]:
         words = {key: {*row["instruction"].lower().split()} for key, row in self._rows.items()}
@@ -154,9 +142,10 @@ class ConfirmedExamples:
         number = min(self._count, len(self._answers))
         return estimate_image_tokens(model, size * number) + _PROMPT_TOKENS + _ANSWER_TOKENS * number
 
-    def _show(self, nearest: Sequence[str]) -> ShownExamples:
+    def _show(self, own: Mapping[str, Any], nearest: Sequence[str]) -> ShownExamples:
+        apart = (key for key in nearest if self._is_apart(own, self._rows[key]))
         with self._lock:  # of calls at the same time one decodes, and the others wait for its images
-            drawn = ((key, image) for key in nearest if (image := self._draw(key)) is not None)
+            drawn = ((key, image) for key in apart if (image := self._draw(key)) is not None)
             images = dict(islice(drawn, self._count))
         data: dict[str, Json] = {str(number): self._answers[key] for number, key in enumerate(images, 1)}
         prompt = read_prompt("ares_annotators", "examples").replace("{count}", str(len(images)))

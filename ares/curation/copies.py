@@ -83,10 +83,10 @@ class Copies:
         """The pairs of copies."""
         return [pair for pair in self.linked if pair.is_copy]
 
-    def groups(self, pairs: Sequence[CopyPair] | None = None) -> list[list[str]]:
-        """Episodes that hang together by some pairs, else as copies, sorted; those without a pair are left out."""
+    def groups(self) -> list[list[str]]:
+        """Episodes that hang together as copies, sorted; episodes without a copy are left out."""
         links = LinkedItems(self.ids)
-        for pair in self.pairs if pairs is None else pairs:
+        for pair in self.pairs:
             links.link(pair.first, pair.second)
         return [members for members in links.groups() if len(members) > 1]
 

@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ares.console import count_of
 from ares.errors import RequestError
 from ares.review.answers import (
-    ACCEPTABLE,
-    SUCCESS,
-    format_attribute,
     is_about_attribute,
-    list_answers,
     read_answers,
 )
 from ares.review.measurement_drawing import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ares.curation import Copies, CopyPair, SplitRow, write_split_rows
+from ares.curation import SplitRow, write_split_rows
 from ares.errors import RequestError
 from ares.review import Answer, give_answer, withdraw_answer
 from ares.settings import Settings
@@ -114,7 +114,7 @@ def test_an_attribute_or_outcome_on_which_people_differ_is_no_example(ws: Worksp
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_in_any_structure_no_copy_link_or_other_side_is_shown(
+def test_in_any_structure_no_copy_or_other_side_is_shown(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     rng = random.Random(seed)
@@ -142,17 +142,8 @@ def test_in_any_structure_no_copy_link_or_other_side_is_shown(
         if side
     ]
     write_split_rows(ws.stores.annotations, "set", table)
-    links = {frozenset(rng.sample(ids, 2)) for _ in range(12)}
     confirmed = rng.sample(ids, 30)
     _confirm(ws, confirmed)
-
-    def find_links(stores: Stores, compared: Collection[str]) -> Copies:
-        pairs = [
-            CopyPair(*sorted(pair), "signals", 1.0, is_copy=False) for pair in links if pair <= set(compared)
-        ]
-        return Copies(ids=sorted(compared), linked=pairs, compared={}, moving={})
-
-    monkeypatch.setattr("ares_annotators.examples.find_copies", find_links)
     monkeypatch.setattr(ConfirmedExamples, "_read_image", lambda self, key: np.zeros((4, 4, 3), np.uint8))
     num_shown = 0
     for own, shown in zip(ids, _examples(ws, 3).find(ids), strict=True):
@@ -162,7 +153,7 @@ def test_in_any_structure_no_copy_link_or_other_side_is_shown(
             first, second = rows[own], rows[other]
             assert first.content_hash != second.content_hash or not first.content_hash
             assert own_groups[own] != own_groups[other] or not own_groups[own]
-            assert first.split == second.split and frozenset((own, other)) not in links
+            assert first.split == second.split
             both = [drawn[row.content_hash or row.episode_id] for row in (first, second)]
             assert both[0] == both[1] or "" in both
         same = [rows[key].instruction == rows[own].instruction for key in shown.episode_ids]
