@@ -255,13 +255,11 @@ def _find_candidates(
         value = [request.question] if is_about_attribute(request.question) else []
         table = stores.tables.episodes.read_columns(["episode_id", *value], where)
         shown = table["episode_id"].to_pylist()
-        if value:
-            words = dict(zip(shown, table[request.question].to_pylist(), strict=True))
-            asked = ((id, format_attribute(words[id])) for id in sorted(shown) if words[id] is not None)
-            yield from ({"subject": id, "episode_id": id, "word": word} for id, word in asked)
-        elif is_about_episode(request.question):
-            yield from ({"subject": episode_id, "episode_id": episode_id} for episode_id in sorted(shown))
         if is_about_episode(request.question):
+            words = dict(zip(shown, table[value[0]].to_pylist(), strict=True)) if value else {}
+            for id in sorted(shown if not value else (id for id in shown if words[id] is not None)):
+                word = {"word": format_attribute(words[id])} if value else {}
+                yield {"subject": id, "episode_id": id, **word}
             continue
         columns, known = ["annotation_id", "episode_id", "annotator", "text"], set(shown)
         rows = stores.tables.segments.scan(columns, where).to_pylist()
