@@ -41,7 +41,7 @@ def test_a_lie_costs_at_most_its_field_and_nothing_paid_is_lost(ws: Workspace, s
         gaps = {gap.partition(":")[0] for gap in row["attributes_gaps"] or ()}
         missing = {name.removeprefix("attr_") for name in names if row[name] is None}
         assert missing == gaps or len(missing) == len(names)
-    assert sum(len(row["attributes_gaps"] or ()) for row in rows) <= 0.1 * NUM_EPISODES
+    assert sum(len(row["attributes_gaps"] or ()) for row in rows) <= 0.2 * NUM_EPISODES
     # Nothing is asked twice: another run finds all done.
     (again,) = annotate(ws.stores, ["attributes"], options, quiet=True)
     assert (again.already, again.cost.calls) == (report.kept, 0)
