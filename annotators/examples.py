@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ares_annotators.base import Subject, Work
 
 
-_COLUMNS = ("episode_id", "content_hash", "duplicate_of", DUPLICATE_GROUP, "split")
+_COLUMNS = ("episode_id", "content_hash", "duplicate_of", DUPLICATE_GROUP, "split", "instruction")
 _FRAMES = 3
 # For estimates only.
 _PROMPT_TOKENS, _ANSWER_TOKENS = 60, 40
@@ -65,7 +65,7 @@ class ExampleOptions(LocalModelOptions):
         """The examples of what people confirmed, which `read` returns; None where none are asked for.
 
         Raises:
-            RequestError: People have confirmed nothing of that kind, or there are no vectors.
+            RequestError: People have confirmed nothing of that kind.
         """
         return ConfirmedExamples(stores, self.examples, read(stores)) if self.examples else None
 
@@ -102,7 +102,7 @@ class ConfirmedExamples:
         answers: What people confirmed.
 
     Raises:
-        RequestError: People have confirmed nothing, or no episode of which they did has vectors.
+        RequestError: People have confirmed nothing.
     """
 
     def __init__(self, stores: Stores, count: int, answers: Confirmed) -> None:
@@ -116,16 +116,10 @@ class ConfirmedExamples:
         motion = (name for name in stores.tables.spaces() if name.startswith(SPACE_PREFIX))
         spaces = [*reversed(list_embedding_spaces(stores)), *motion]
         self._vectors = {name: read for name in spaces if (read := self._read_unit_vectors(name))[0]}
-        if not self._vectors:
-            raise RequestError("no episode that can be an example has vectors", "run `ares annotate embed`")
         self._draw, self._lock = lru_cache(_MOST_IMAGES)(self._read_image), Lock()
 
     def find(self, episode_ids: Sequence[str]) -> list[ShownExamples]:
-        """The examples for each of some episodes, nearest by looks; by motion for one without vectors of frames.
-
-        Raises:
-            RequestError: An episode has no vectors that can be compared.
-        """
+        """The examples for each of some episodes, nearest by looks; else by motion, else by words of their tasks."""
         import numpy as np
 
         rows, nearest = self._read_rows(episode_ids), dict[str, list[str]]()
@@ -133,10 +127,14 @@ class ConfirmedExamples:
             left = [key for key in episode_ids if key not in nearest]
             for key, mean in self._stores.tables.vectors(space).mean_vectors(left).items():
                 nearest[key] = [known[index] for index in np.argsort(-(vectors @ mean), kind="stable")]
-        if missing := [key for key in episode_ids if key not in nearest]:
-            detail = f"{missing[0]!r} and the examples; run `ares annotate embed`"
-            raise RequestError("no vectors to compare", detail)
+        for key in episode_ids:
+            nearest.setdefault(key, self._sort_by_words(rows[key]))
         return [self._show(rows[key], nearest[key]) for key in episode_ids]
+
+    def _sort_by_words(self, own: Mapping[str, Any]) -> list[str]:
+        words = {key: {*row["instruction"].lower().split()} for key, row in self._rows.items()}
+        task = {*own["instruction"].lower().split()}
+        return sorted(words, key=lambda key: -len(task & words[key]) / max(1, len(task | words[key])))
 
     def expect_tokens(self, model: str, subject: Subject) -> int:
         """Tokens of the images and words of the examples of a subject, for an estimate."""
@@ -176,7 +174,7 @@ class ConfirmedExamples:
         keys = [{row.get(name) for name in _COPIES} | {row["episode_id"]} for row in (own, other)]
         if (keys[0] & keys[1]) - {None, ""} or own.get("split") != other.get("split"):
             return False
-        contents = own["content_hash"], other["content_hash"]
+        contents = [row["content_hash"] or row["episode_id"] for row in (own, other)]
         sides = ([side.get(content) for content in contents] for side in self._sides.values())
         return all(first == second or None in (first, second) for first, second in sides)
 
@@ -195,7 +193,7 @@ class ConfirmedExamples:
 
 
 def find_examples(examples: ConfirmedExamples | None, works: Sequence[Work]) -> list[ShownExamples]:
-    """The examples for each of some works, none where none are asked for. Raises as `ConfirmedExamples.find`."""
+    """The examples for each of some works, none where none are asked for."""
     if examples is None:
         return [ShownExamples()] * len(works)
     return examples.find([work.episode.episode_id for work in works])

@@ -25,12 +25,14 @@ class PairedDifference:
     """How much more often the second side has what is counted than the first.
 
     Attributes:
+        items: Items that were compared.
         difference: Share of the second less that of the first, -1 to 1.
         only_first: Items that only the first side has.
         only_second: Items that only the second side has.
         p_value: Of McNemar's exact test.
     """
 
+    items: int
     difference: float
     only_first: int
     only_second: int
@@ -43,6 +45,7 @@ def compare_paired(first: Sequence[bool], second: Sequence[bool]) -> PairedDiffe
     only_first = sum(before and not after for before, after in pairs)
     only_second = sum(after and not before for before, after in pairs)
     return PairedDifference(
+        items=len(pairs),
         difference=(only_second - only_first) / len(pairs),
         only_first=only_first,
         only_second=only_second,

@@ -12,6 +12,7 @@ from ares_annotators.attributes.answers import AnsweredFields, AttributeAnswer
 from ares_annotators.attributes.fields import AttributeField
 from ares_annotators.attributes.questions import (
     count_reply_tokens,
+    expect_reply_tokens,
     make_prompt,
     make_schema,
     read_answer,
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
 
 
 _TEST_SIDE = 256
-# For estimates only: the share of the longest reply that a usual one has.
-_USUAL_SHARE = 0.36
 
 
 @dataclass(slots=True)
@@ -125,7 +124,7 @@ class ModelAnswers:
         tokens_in = estimate_image_tokens(name, plan.image_sizes()) + count_prompt_tokens(prompt)
         if self._examples:
             tokens_in += self._examples.expect_tokens(name, subject)
-        tokens_out = round(_USUAL_SHARE * count_reply_tokens(self._fields))
+        tokens_out = expect_reply_tokens(self._fields)
         usd = price_usd(self._price, tokens_in, tokens_out) if self.call_limit else 0.0
         return Cost(calls=1, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
 
@@ -158,8 +157,10 @@ class ModelAnswers:
             images = ReadableImages(lambda: plan.arrange(work.frames.at), work.release_frames)
         except MediaError as error:
             return error
-        request = self._request(subject.open, plan, images, work.episode.instruction)
-        return subject.examples.add_to(request)
+        request = subject.examples.add_to(self._request(subject.open, plan, images, work.episode.instruction))
+        # The same question would get the reply that is kept.
+        problems = "".join(f"\nAn earlier reply had {why}: {name}." for name, why in subject.problems.items())
+        return replace(request, prompt=request.prompt + problems)
 
     def _request(
         self,

@@ -20,6 +20,9 @@ _PACKAGE = "ares_annotators.attributes"
 # Longest reply about a field of these types, and of any other, in tokens.
 _TEXT_TOKENS: Mapping[FieldType, int] = {"text": 112, "texts": 144}
 _OTHER_TOKENS = 48
+# Characters of a token, of the form of an answer, and of a usual value: texts, or any other.
+_TOKEN, _FORM = 3.0, len('"": {"value": , "frames": [1, 2], "confidence": 90}, ')
+_USUAL_TEXT, _USUAL_OTHER = 27, 6
 _MOST_FRAMES, _LONGEST_TEXT, _MOST_TEXTS, _LONGEST_NUMBER = 4, 200, 12, 1_000_000
 _VALUE_WORDS: Mapping[FieldType, str] = {
     "enum": "one of {choices}",
@@ -73,6 +76,12 @@ def _describe_field(field: AttributeField) -> str:
 def count_reply_tokens(fields: Sequence[AttributeField]) -> int:
     """Length limit of a reply about fields."""
     return 16 + sum(_TEXT_TOKENS.get(field.type, _OTHER_TOKENS) for field in fields)
+
+
+def expect_reply_tokens(fields: Sequence[AttributeField]) -> int:
+    """Length of a usual reply about fields, in tokens, for an estimate."""
+    values = sum(_USUAL_TEXT if field.type in _TEXT_TOKENS else _USUAL_OTHER for field in fields)
+    return math.ceil((values + sum(_FORM + len(field.name) for field in fields)) / _TOKEN)
 
 
 def make_schema(fields: Sequence[AttributeField], frames: int) -> dict[str, Json]:

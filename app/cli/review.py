@@ -97,7 +97,8 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
         "--question",
         default=_USUAL_QUESTION,
         metavar="QUESTION",
-        help="ask this: acceptable (default), success, instruction, or a criterion such as VERB",
+        help="ask this: acceptable (default), success, instruction, a criterion such as VERB, "
+        "or an attribute such as attr_lighting",
     )
     parser.add_argument(
         "--instructions",

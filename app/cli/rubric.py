@@ -146,10 +146,12 @@ def add_rubric_arguments(parser: argparse.ArgumentParser) -> None:
             "rubric", nargs="?", default="caption", metavar="RUBRIC", help="a shipped name or a YAML file"
         )
         add_workspace_arguments(action)
-    compare = actions.add_parser("compare", help="two captioners, or two judges, by what people say")
+    compare = actions.add_parser("compare", help="two producers of one kind, by what people say")
     for name in ("first", "second"):
         compare.add_argument(
-            name, metavar="PRODUCER", help="id of a producer of captions, or of grades, or its start"
+            name,
+            metavar="PRODUCER",
+            help="id, or its start, of a producer of captions, answers, outcomes or grades",
         )
     add_workspace_arguments(compare)
     for action in (attack, revise):
@@ -189,10 +191,13 @@ def _show_rubric(args: argparse.Namespace) -> int:
 def _compare_producers(args: argparse.Namespace) -> int:
     from ares.review import compare_producers
 
-    sides, count, change = compare_producers(open_workspace(args).stores, args.first, args.second)
-    document = {"first": sides[0], "second": sides[1], "items": count, **asdict(change)}
-    name = f"{count_of(count, 'caption')} that people judged: second - first"
-    answer(args, document, lambda: describe_difference(name, change))
+    sides, changes = compare_producers(open_workspace(args).stores, args.first, args.second)
+    document = {what: asdict(change) for what, change in changes.items()}
+    lines = (
+        describe_difference(f"{what}, {change.items} that people judged: second - first", change)
+        for what, change in changes.items()
+    )
+    answer(args, {"first": sides[0], "second": sides[1], "compared": document}, lambda: paragraphs(lines))
     return 0
 
 

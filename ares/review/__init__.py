@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         read_described as read_described,
         withdraw_answer as withdraw_answer,
     )
+    from ares.review.comparison import compare_producers as compare_producers
     from ares.review.drawing import (
         Queue as Queue,
         QueueRequest as QueueRequest,
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
         MeasuredShare as MeasuredShare,
         Measurements as Measurements,
         check_share as check_share,
-        compare_producers as compare_producers,
         count_answers as count_answers,
         find_answered as find_answered,
         format_share as format_share,

@@ -138,6 +138,13 @@ def is_about_attribute(question: str) -> bool:
     return question.startswith(ATTRIBUTE_PREFIX)
 
 
+def format_attribute(value: Json) -> str:
+    """The value of an attribute as people are asked about it, and as tables cast it to a text."""
+    import pyarrow as pa
+
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(pa.scalar(value).cast(pa.string()))
+
+
 def is_about_episode(question: str) -> bool:
     """Whether a question is about an episode, and not about a text."""
     return question in _EPISODE_LABELS or is_about_attribute(question)
@@ -412,7 +419,8 @@ def _prepare_about_episode(stores: Stores, answer: Answer, described: DescribedE
         start_seconds=0.0,
         stop_seconds=described.durations[id],
         created="",
-        part=answer.question if name == ATTRIBUTE_LABEL else "",
+        # What is said of one value is not said of another one.
+        part=f"{answer.question} {answer.text}" if name == ATTRIBUTE_LABEL else "",
     )
     # Who has corrected captions of a model has its columns, too.
     known = stores.annotations.producers().get(producer.maker_id) if is_caption else None

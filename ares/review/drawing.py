@@ -17,7 +17,14 @@ from ares.console import count_of
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.names import check_name
-from ares.review.answers import ACCEPTABLE, INSTRUCTION, SUCCESS, is_about_attribute, is_about_episode
+from ares.review.answers import (
+    ACCEPTABLE,
+    INSTRUCTION,
+    SUCCESS,
+    format_attribute,
+    is_about_attribute,
+    is_about_episode,
+)
 from ares.review.labels import person_settings
 from ares.rubric import RESERVED_CRITERIA
 from ares.store import batched, ids_filter
@@ -118,7 +125,8 @@ def create_queue(
         RequestError: The name exists, or there is nothing to ask about.
         StoreError: It cannot be written.
     """
-    known = [ACCEPTABLE, SUCCESS, INSTRUCTION, *list_criteria(stores)]
+    attributes = filter(is_about_attribute, stores.tables.episodes.columns())
+    known = [ACCEPTABLE, SUCCESS, INSTRUCTION, *sorted(attributes), *list_criteria(stores)]
     if request.question not in known:
         raise RequestError(f"no question {request.question!r}", f"there are: {', '.join(known)}")
     candidates = _find_candidates(stores, request, episode_ids)
@@ -244,9 +252,14 @@ def _find_candidates(
     annotator = request.annotator
     for ids in batched(episode_ids, BLOCK_ITEMS):
         where = ids_filter(ids)
-        shown = stores.tables.episodes.read_columns(["episode_id"], where)["episode_id"].to_pylist()
+        value = [request.question] if is_about_attribute(request.question) else []
+        table = stores.tables.episodes.read_columns(["episode_id", *value], where)
+        shown = table["episode_id"].to_pylist()
         if is_about_episode(request.question):
-            yield from ({"subject": episode_id, "episode_id": episode_id} for episode_id in sorted(shown))
+            words = dict(zip(shown, table[value[0]].to_pylist(), strict=True)) if value else {}
+            for id in sorted(shown if not value else (id for id in shown if words[id] is not None)):
+                word = {"word": format_attribute(words[id])} if value else {}
+                yield {"subject": id, "episode_id": id, **word}
             continue
         columns, known = ["annotation_id", "episode_id", "annotator", "text"], set(shown)
         rows = stores.tables.segments.scan(columns, where).to_pylist()

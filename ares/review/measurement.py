@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.console import count_of
 from ares.errors import RequestError
-from ares.review.answers import ACCEPTABLE, is_about_attribute, list_answers, read_answers
+from ares.review.answers import (
+    is_about_attribute,
+    read_answers,
+)
 from ares.review.measurement_drawing import (
     CAPTION,
     Drawing,
@@ -20,14 +23,8 @@ from ares.review.measurement_drawing import (
     list_drawings,
     read_drawn_items,
 )
-from ares.statistics import (
-    PairedDifference,
-    bound_true_share,
-    compare_paired,
-    count_missing_answers,
-    exact_tail,
-)
-from ares.store import ids_filter, original_answer_id
+from ares.statistics import bound_true_share, count_missing_answers, exact_tail
+from ares.store import ids_filter
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -364,50 +361,6 @@ def read_measured_shares(stores: Stores) -> dict[str, list[MeasuredShare]]:
             if share.answers or (name == CAPTION and population.makers.judge):
                 shares.setdefault(dataset, []).append(share)
     return dict(sorted(shares.items()))
-
-
-def compare_producers(stores: Stores, first: str, second: str) -> tuple[list[str], int, PairedDifference]:
-    """How often people accept the captions of two producers, or two judges agree with people.
-
-    Args:
-        stores: Stores of the workspace.
-        first: Id of a producer of captions, or of grades, or the unique start of it.
-        second: The same of the other one.
-
-    Returns:
-        Both ids, the number of spans of which people judged a caption of either, or of captions that both judges
-        graded, and the difference. What a person refuses is refused, and an undecided grade agrees with nobody.
-
-    Raises:
-        RequestError: The ids name no two producers, or people judged nothing that both have.
-    """
-    log, accepted, episodes = stores.annotations, dict[str, bool](), set[str]()
-    known = [key for key, producer in log.producers().items() if producer.kind != "person"]
-    matches = {start: [key for key in known if key.startswith(start)] for start in (first, second)}
-    for start, keys in matches.items():
-        if len(keys) != 1 or not start:
-            raise RequestError(f"no single producer {start!r}", f"there are: {', '.join(known) or 'none'}")
-    sides = [keys[0] for keys in matches.values()]
-    if len(set(sides)) != 2:
-        raise RequestError("two producers are compared", f"got {sides[0]} twice")
-    for annotation, answer in list_answers(stores):
-        if answer.question == ACCEPTABLE and answer.verdict != "unsure":
-            is_accepted = answer.verdict == "met" and accepted.get(answer.subject_id, True)
-            accepted[answer.subject_id] = is_accepted
-            episodes.add(annotation.episode_id)
-    flags: dict[object, dict[str, bool]] = {}
-    for own in log.find_annotations(sorted(episodes), maker_ids=sides):
-        # What an undo let count again has another id than what people spoke of.
-        for name in accepted.keys() & {own.annotation_id, original_answer_id(own)}:
-            span = own.episode_id, own.start_seconds, own.stop_seconds
-            flags.setdefault(span, {})[own.maker_id] = accepted[name]
-        if own.subject in accepted:
-            agrees = own.value.get("acceptable") is accepted[own.subject]
-            flags.setdefault(own.subject, {})[own.maker_id] = agrees
-    pairs = [[own[key] for key in sides] for own in flags.values() if len(own) == 2]
-    if not pairs:
-        raise RequestError("people judged nothing that both have", "`ares use` shows one, `ares review` asks")
-    return sides, len(pairs), compare_paired(*zip(*pairs, strict=True))
 
 
 def check_share(at_least: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -110,6 +111,54 @@ def test_an_attribute_or_outcome_on_which_people_differ_is_no_example(ws: Worksp
     _say(ws, both, "success", "failure", "Bob")
     _say(ws, other, "success", "unsure", "Bob")
     assert read_confirmed_outcomes(ws.stores) == {other: {"outcome": "failure"}}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_in_any_structure_no_copy_or_other_side_is_shown(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    rng = random.Random(seed)
+    hashes, sides, tasks = (
+        ["", *"abcdefghijklmnop"],
+        ["train", "val", ""],
+        ["open it", "close it", "lift the lid"],
+    )
+    add_graded(
+        ws.stores,
+        "." * 40,
+        fields=lambda number: {
+            "content_hash": rng.choice(hashes),
+            "split": rng.choice(["", "", "train"]),
+            "instructions": (rng.choice(tasks),),
+        },
+    )
+    rows = {episode.episode_id: episode for episode in ws.stores.tables.episodes.read()}
+    ids, own_groups = sorted(rows), {id: rng.choice(["g", "h", *[None] * 6]) for id in rows}
+    ws.set_values("duplicate_group", {id: group for id, group in own_groups.items() if group})
+    drawn = {rows[id].content_hash or id: rng.choice(sides) for id in ids}
+    table = [
+        SplitRow(content_hash=key, side=side, by=(), seed=0, episode_id="")
+        for key, side in drawn.items()
+        if side
+    ]
+    write_split_rows(ws.stores.annotations, "set", table)
+    confirmed = rng.sample(ids, 30)
+    _confirm(ws, confirmed)
+    monkeypatch.setattr(ConfirmedExamples, "_read_image", lambda self, key: np.zeros((4, 4, 3), np.uint8))
+    num_shown = 0
+    for own, shown in zip(ids, _examples(ws, 3).find(ids), strict=True):
+        num_shown += len(shown.episode_ids)
+        assert own not in shown.episode_ids and set(shown.episode_ids) <= set(confirmed)
+        for other in shown.episode_ids:
+            first, second = rows[own], rows[other]
+            assert first.content_hash != second.content_hash or not first.content_hash
+            assert own_groups[own] != own_groups[other] or not own_groups[own]
+            assert first.split == second.split
+            both = [drawn[row.content_hash or row.episode_id] for row in (first, second)]
+            assert both[0] == both[1] or "" in both
+        same = [rows[key].instruction == rows[own].instruction for key in shown.episode_ids]
+        assert same == sorted(same, reverse=True)
+    assert num_shown > 40
 
 
 @pytest.mark.slow

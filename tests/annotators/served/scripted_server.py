@@ -93,9 +93,18 @@ TEXTS: dict[str, str | None] = {
 }
 # Lies about typed fields: replies of the form asked for but for one thing, and one in which a fact is wrong.
 FIELDS = b"Answer questions about one robot recording."
-LIES = ("misspelt", "field missing", "other language", "cut in the middle", "wrong")
-# Tokens of an image of at most 256 pixels at a server of Qwen, and characters that are one token.
-_IMAGE_TOKENS, _CHARACTERS_PER_TOKEN = 66, 3.5
+LIES = (
+    "misspelt",
+    "field missing",
+    "other language",
+    "cut in the middle",
+    "wrong",
+    "in a fence",
+    "extra fields",
+    "of another episode",
+)
+# Tokens of an image of at most 256 pixels at a server of Qwen, and characters that are one token of words, or of JSON.
+_IMAGE_TOKENS, _CHARACTERS_PER_TOKEN, _JSON_PER_TOKEN = 66, 3.8, (2.7, 3.3)
 FINISHES = {"cut at the limit": "length", "content filter": "content_filter"}
 USAGES: dict[str, Any] = {"no usage": None, "negative usage": -5, "usage of words": "many"}
 BROKEN = ("dropped", "dropped in the middle", "slow", "huge")
@@ -229,7 +238,7 @@ class _Script:
         if shared:
             text = json.dumps({str(number): shared[0] for number in range(1, len(entries) + 1)})
         if FIELDS in body:
-            text, tokens = _answer_fields(body, kind)
+            text, tokens = _answer_fields(body, kind, random.Random(self._seed).uniform(*_JSON_PER_TOKEN))
         ended_at = None
         try:
             reported, stays_open = await _send(kind, tokens, text, writer)
@@ -252,8 +261,8 @@ class _Script:
         return stays_open
 
 
-def _answer_fields(body: bytes, kind: str) -> tuple[str, tuple[int, int]]:
-    """Answers to all fields of the schema of a request, with one lie of this kind, and the tokens of both."""
+def _answer_fields(body: bytes, kind: str, characters: float) -> tuple[str, tuple[int, int]]:
+    """Answers to all fields of a request, with one lie of this kind, and the tokens of both, of so many characters."""
     request = json.loads(body)
     properties = request["response_format"]["json_schema"]["schema"]["properties"]
     answers = {name: {**_true_answer(form), "confidence": 90} for name, form in properties.items()}
@@ -265,16 +274,22 @@ def _answer_fields(body: bytes, kind: str) -> tuple[str, tuple[int, int]]:
             del answers[first]
         elif kind == "other language":
             answers |= {"background": {"value": "白い壁と棚", "frames": [1], "confidence": 90}}
+        elif kind == "extra fields":
+            answers["mood"] = answers[first]
+        elif kind == "of another episode":  # of a longer one
+            answers = {name: {**answer, "frames": [90]} for name, answer in answers.items()}
     if kind == "wrong" and "enum" in properties[first]["properties"]["value"]:
         answers[first]["value"] = properties[first]["properties"]["value"]["enum"][-2]
     text = json.dumps(answers, ensure_ascii=False)
     if kind == "cut in the middle" and len(answers) > 3:
         text = text[: round(0.8 * len(text))]
+    if kind == "in a fence":
+        text = f"Here it is:\n```json\n{text}\n```"
     parts = request["messages"][-1]["content"]
     words = sum(len(part.get("text", "")) for part in parts)
     images = sum(part["type"] == "image_url" for part in parts)
     tokens_in = round(words / _CHARACTERS_PER_TOKEN) + _IMAGE_TOKENS * images
-    return text, (tokens_in, round(len(text) / _CHARACTERS_PER_TOKEN))
+    return text, (tokens_in, round(len(text) / characters))
 
 
 def _true_answer(form: dict[str, Any]) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ares.annotation import Column, Producer
 from ares.episode import Episode
 from ares.errors import RequestError
 from ares.review import Answer, give_answer
@@ -20,8 +22,10 @@ from tests.app.contested_producers import (
     MARKUP,
     NEWER_JUDGE,
     OTHER_CAPTIONER,
+    make_annotation,
     make_caption,
 )
+from tests.ares.review.measured_world import add_graded
 from tests.workspaces import CommandResult
 
 Run = Callable[..., CommandResult]
@@ -88,15 +92,81 @@ def test_captioners_and_judges_are_compared_on_what_people_say_of_both(
     change = {"items": 1, "difference": -1.0, "only_first": 1, "only_second": 0, "p_value": pytest.approx(1)}
     for first, second in (captioners, judges):
         compared = use("rubric", "compare", first[:6], second, "--json").json
-        assert compared == {"first": first, "second": second, **change}
-    assert (
-        "1 caption that people judged: second - first: -1.000; only" in use("rubric", "compare", *judges).out
-    )
+        assert compared == {"first": first, "second": second, "compared": {"caption": change}}
+    says = "caption, 1 that people judged: second - first: -1.000; only"
+    assert says in use("rubric", "compare", *judges).out
     for others, says in (
         ((judges[0], judges[0]), "two producers are compared"), ((judges[0], "nope"), "no single producer 'nope'"),
         (("", "nope"), "no single producer ''"),
     ):  # fmt: skip
         assert says in refused("rubric", "compare", *others, *where)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_answers_and_outcomes_of_two_models_are_compared_on_what_people_say_of_both(
+    ws: Workspace, run_ares: Run, seed: int
+) -> None:
+    stores = ws.stores
+    rng, kinds = (
+        random.Random(seed),
+        {"attr_lighting": ["dim", "bright"], "attr_cups": [1, 2], "attr_big": [True, False]},
+    )
+    types: Any = {"attr_lighting": "string", "attr_cups": "int64", "attr_big": "bool"}
+    columns = tuple(Column(name=name, type=types[name], meaning="Is it so?") for name in kinds)
+    columns += (
+        Column(
+            name="attributes_unknown", type="list<string>", meaning="Not known.", needs_current_maker=True
+        ),
+    )
+    answerers = [
+        Producer(annotator="attributes", version="1", model=m, columns=columns, kind="model") for m in "ab"
+    ]
+    outcome = Column(name="success_verdict", type="string", meaning="Done?", needs_current_maker=True)
+    judges = [
+        Producer(annotator="success", version="1", model=m, columns=(outcome,), kind="model") for m in "ab"
+    ]
+    add_graded(stores, "." * 30)
+    truth: dict[str, dict[str, Any]] = {}
+    said: dict[tuple[str, str], dict[str, Any]] = {}
+    for episode in stores.tables.episodes.read():
+        id, done = episode.episode_id, rng.choice(["success", "failure"])
+        truth[id] = {name: rng.choice(values) for name, values in kinds.items()} | {"success_verdict": done}
+        give_answer(
+            stores,
+            Answer(subject_id=id, subject_kind="episode", question="success", verdict=done, person="Ada"),
+        )
+        for producer in (*answerers, *judges):
+            stores.annotations.add_producer(producer)
+            own = said[id, producer.maker_id] = {
+                name: rng.choice([*kinds.get(name, ["success", "failure", "unsure"]), None])
+                for name in truth[id]
+                if (name == "success_verdict") == (producer in judges)
+            }
+            value = {name: word for name, word in own.items() if word is not None}
+            stores.annotations.append([make_annotation(episode, producer, **value)])
+    stores.sync()
+    for producer in answerers:
+        ws.use(attributes=producer.maker_id)
+        for number, name in enumerate(kinds):
+            queue = f"{producer.model}{number}"
+            assert run_ares("review", "create", queue, "--question", name, "-w", ws.path).status == 0
+            while item := ws.review.queue(queue).next("Ada"):
+                is_true = item.text == str(truth[item.episode_id][name]).lower()
+                ws.review.queue(queue).answer(item, "Ada", "met" if is_true else "unmet")
+    for name, sides in (("attributes", answerers), ("success", judges)):
+        first, second = (producer.maker_id for producer in sides)
+        compared = run_ares("rubric", "compare", first, second, "--json", "-w", ws.path).json["compared"]
+        assert set(compared) == (set(kinds) if name == "attributes" else {"success_verdict"})
+        for column, change in compared.items():
+            pairs = [[said[id, key][column] for key in (first, second)] for id in truth]
+            rights = [
+                [word == row[column] for word in pair]
+                for pair, row in zip(pairs, truth.values(), strict=True)
+                if None not in pair
+            ]
+            assert change["items"] == len(rights) > 5
+            assert change["only_first"] == rights.count([True, False])
+            assert change["only_second"] == rights.count([False, True])
 
 
 def test_without_a_choice_the_producers_are_shown_and_what_tells_them_apart(
