@@ -452,7 +452,7 @@ def list_bins(facet: Facet) -> Iterator[NumberBin]:
 
 
 def _draw_truth(view: ViewState) -> None:
-    """Draw what people measured of each dataset beside what controls say of its judge; Review measures it."""
+    """Draw what people measured of each dataset beside what controls say of its judge."""
     st.subheader("How true texts are")
     datasets, judges = _datasets_of(view), cached_reads.read_status()["judge_tripwire"]
     shares = [share for name in datasets for share in cached_reads.read_measured().get(name, ())]
@@ -481,8 +481,9 @@ def _draw_truth(view: ViewState) -> None:
 
 
 def _open_measurement(share: MeasuredShare) -> None:
-    queue = cached_reads.draw_measurement(share.dataset, share.question, read_person_name())
-    navigation.open_page("review", {"queue": [queue]})
+    person = read_parameter("person")  # who came from Review
+    queue = cached_reads.draw_measurement(share.dataset, share.question, person or read_person_name())
+    navigation.open_page("review", {"queue": [queue], **({"person": [person]} if person else {})})
 
 
 def _floor_percent(share: float) -> float:
