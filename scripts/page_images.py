@@ -156,7 +156,7 @@ def _select_and_tag(page: Page) -> None:
 
 
 def _open_set_form(page: Page) -> None:
-    page.get_by_role("button", name=re.compile("Make a set from these")).click()
+    page.get_by_role("button", name=re.compile("Make a set of")).click()
     page.get_by_label("Name of the set").fill("drawers-v2")
 
 

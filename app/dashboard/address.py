@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -29,6 +30,8 @@ _WRITTEN, _MAX_SUPERSEDED = "url.written", 20
 # Session key of the parameters of each page; pages that show the same episodes share them.
 _SAVED = "url.saved"
 _SHARED_PARAMETERS = {"map": "browse", "quality": "browse"}
+
+_ROUNDING_SECONDS = 0.01
 
 Parameters = dict[str, list[str]]
 
@@ -81,6 +84,23 @@ def read_parameter(name: str, default: str = "") -> str:
     if len(texts) > 1:
         raise AddressError(name, f"the address has {name} {len(texts)} times", "give it once")
     return str(texts[0])[:200] if texts else default
+
+
+def read_second(longest: float) -> float | None:
+    """Return the second that the address names; None without one.
+
+    Raises AddressError where an episode of so many seconds does not have it.
+    """
+    text = read_parameter("t")
+    try:
+        second = float(text) if text else None
+    except ValueError:
+        second = math.nan
+    # A written second is rounded.
+    if second is not None and not 0 <= second <= longest + _ROUNDING_SECONDS:
+        detail = f"got {text!r}; this episode has 0 to {longest:.2f} s"
+        raise AddressError("t", "a second cannot be shown", detail)
+    return second if second is None else min(second, longest)
 
 
 def read_values(name: str) -> list[str]:

@@ -101,8 +101,6 @@ _LABELS: Mapping[str, str] = {
     "map_x": "map, across",
     "map_y": "map, up",
 }
-# Endings of columns about the producer of a value, with what they say.
-_ENDINGS = {"_maker": "{} made by"}
 _OUTCOMES: Mapping[str, str] = {
     **dict.fromkeys(("true", "yes"), "success"),
     **dict.fromkeys(("false", "no"), "failure"),
@@ -130,9 +128,8 @@ def format_column_label(column: str) -> str:
     """Return the display name of a column: "duration_seconds" is "duration (s)"."""
     if column in _LABELS:
         return _LABELS[column]
-    for ending, text in _ENDINGS.items():
-        if column.endswith(ending):
-            return text.format(column.removesuffix(ending).replace("_", " "))
+    if column.endswith("_maker"):
+        return f"{column.removesuffix('_maker').replace('_', ' ')} made by"
     unit = next((ending for ending in _UNITS if column.endswith(ending)), "")
     return column.removesuffix(unit).replace("_", " ") + _UNITS.get(unit, "")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -212,62 +211,53 @@ def _are_near(state: NDArray[np.float32], action: NDArray[np.float32]) -> bool:
     return distance <= max(float(np.ptp(state[finite])), float(np.ptp(action[finite])), 1e-6)
 
 
-def thin_values(values: NDArray[np.float32], most: int = MOST_POINTS) -> NDArray[np.float32]:
+def thin_values(values: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the extremes of a long signal, so that no spike of any dimension is lost.
 
     Args:
         values: (T, D) float32.
-        most: Most rows to return; an even number.
 
     Returns:
-        (P, D) float32, P <= most. Two rows for every block of steps: the lowest and the highest value that each
-        dimension has there, in the order of time; NaN where it has none. The values themselves where T <= most.
+        (P, D) float32, P <= 2000. Two rows for every block of steps: the lowest and the highest value that each
+        dimension has there; NaN where it has none. The values themselves where T <= 2000.
     """
     import numpy as np
 
-    if len(values) <= most:
+    if len(values) <= MOST_POINTS:
         return values
-    is_finite = np.isfinite(values)
-    low, high = np.where(is_finite, values, np.inf), np.where(is_finite, values, -np.inf)
-    rows = []
-    for start, stop in pairwise(_block_edges(len(values), most)):
-        first, last = low[start:stop].argmin(axis=0), high[start:stop].argmax(axis=0)
-        block, dimensions = values[start:stop], np.arange(values.shape[1])
-        rows += [block[np.minimum(first, last), dimensions], block[np.maximum(first, last), dimensions]]
-    return np.where(np.isfinite(rows), rows, np.nan).astype(np.float32)
+    finite, starts = np.where(np.isfinite(values), values, np.nan), _block_edges(len(values))[:-1]
+    ends = [extreme.reduceat(finite, starts, axis=0) for extreme in (np.fmin, np.fmax)]
+    return np.stack(ends, axis=1).reshape(-1, values.shape[1])
 
 
-def block_means(values: NDArray[np.float32], most: int = MOST_POINTS) -> NDArray[np.float32]:
+def block_means(values: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the mean of each block of which `thin_values` has the extremes (P / 2, D); empty where it has all."""
     import numpy as np
 
-    if len(values) <= most:
+    if len(values) <= MOST_POINTS:
         return values[:0]
-    edges = _block_edges(len(values), most)
-    is_finite, starts = np.isfinite(values), edges[:-1]
+    is_finite, starts = np.isfinite(values), _block_edges(len(values))[:-1]
     counts = np.add.reduceat(is_finite, starts, axis=0, dtype=np.int64)
     sums = np.add.reduceat(np.where(is_finite, values, 0), starts, axis=0, dtype=np.float64)
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan).astype(np.float32)
 
 
-def thin_times(times: NDArray[np.float64], most: int = MOST_POINTS) -> NDArray[np.float64]:
+def thin_times(times: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the seconds (P,) at which `thin_values` is drawn: start and middle of each block, and both ends."""
     import numpy as np
 
-    if len(times) <= most:
+    if len(times) <= MOST_POINTS:
         return times
-    edges = _block_edges(len(times), most)
-    thinned = np.array(
-        [times[step] for start, stop in pairwise(edges) for step in (start, (start + stop) // 2)]
-    )
-    thinned[-1] = times[-1]
-    return thinned
+    edges = np.array(_block_edges(len(times)))
+    steps = np.stack([edges[:-1], (edges[:-1] + edges[1:]) // 2], axis=1).ravel()
+    steps[-1] = len(times) - 1
+    return times[steps]
 
 
-def _block_edges(steps: int, most: int) -> list[int]:
+def _block_edges(steps: int) -> list[int]:
     import numpy as np
 
-    return [int(edge) for edge in np.linspace(0, steps, most // 2 + 1)]
+    return [int(edge) for edge in np.linspace(0, steps, MOST_POINTS // 2 + 1)]
 
 
 def make_plot(

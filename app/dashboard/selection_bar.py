@@ -41,7 +41,7 @@ def draw_set_form(view: ViewState, episodes: int) -> None:
             name = st.text_input("Name of the set", key="set_form.name", placeholder="spoon-v1")
             st.number_input(
                 "Least measured share of true captions", 0.5, 0.99, None, 0.01, key=_PRECISION,
-                help="Empty: none is asked for. Else only measured captions; the page Review measures.",
+                help="Empty: none is asked for. Else only measured captions; the page Quality measures.",
             )  # fmt: skip
             create = guard_field("set_form.name", _create_set)
             st.form_submit_button("Make the set", type="primary", on_click=create, args=(view,))

@@ -7,11 +7,6 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address, ip_network
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
-
 
 # Failures of an address without a wait; then the wait doubles with each, up to the maximum.
 FREE_FAILURES, MAX_WAIT_SECONDS = 5, 900.0

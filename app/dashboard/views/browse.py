@@ -90,7 +90,10 @@ def render() -> None:
         st.warning(f"There is no page {view.page:,} of these episodes. {last}", icon=":material/help:")
     # Read before the count is drawn, which would stand above the cards of the page before.
     cards = _read_cards(view, page)
-    _draw_result_line(view, page, [*_describe_outcomes(view, facets), *move_shared_facts(cards)])
+    shared = " · ".join(move_shared_facts(cards))
+    # Of several pages only this one is known.
+    shared = f"on this page: {shared}" if shared and page.pages > 1 else shared
+    _draw_result_line(view, page, [*_describe_outcomes(view, facets), *filter(None, [shared])])
     navigation.draw_part("browse.results", _draw_results, view, page, cards)
 
 

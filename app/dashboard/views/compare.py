@@ -13,7 +13,7 @@ from ares.curation import list_duplicate_pairs
 from ares.episode import Episode, Json, Signal, Trajectory
 from ares.store import ids_filter
 from ares_app.dashboard import cached_reads, navigation
-from ares_app.dashboard.address import read_parameter, write_parameter, write_parameters
+from ares_app.dashboard.address import read_parameter, read_second, write_parameter, write_parameters
 from ares_app.dashboard.annotation_rows import read_annotations, read_segments
 from ares_app.dashboard.column_words import (
     VERDICTS,
@@ -204,7 +204,7 @@ def _player_data(sides: tuple[_Side, _Side]) -> dict[str, Json]:
         **sources[0],
         "duration": duration,
         "rate": max(side.episode.rate_hz for side in shown),
-        "start": _requested_second(duration),
+        "start": read_second(duration) or 0.0,
         "signals": [],
         "ticks": _make_event_ticks(shown),
         "segments": _NO_LANES,
@@ -246,14 +246,6 @@ def _make_event_ticks(sides: Sequence[_Side]) -> list[Json]:
         for name, side in zip(_SIDES, sides, strict=False)
         for tick in make_gripper_ticks(side.trajectory, None)
     ]
-
-
-def _requested_second(duration: float) -> float:
-    text = read_parameter("t") or "0"
-    try:
-        return min(max(float(text), 0.0), duration)
-    except ValueError:
-        raise AddressError("t", "a second cannot be read", f"got {text!r}; give a number") from None
 
 
 def compare_words(first: str, second: str) -> list[list[tuple[str, bool]]]:

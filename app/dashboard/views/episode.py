@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -15,7 +14,7 @@ from ares.errors import AresError, RequestError
 from ares.reports import check_stored_episode
 from ares.store import NOTES, TAGS, ids_filter
 from ares_app.dashboard import cached_reads, navigation
-from ares_app.dashboard.address import read_parameter, read_view
+from ares_app.dashboard.address import read_parameter, read_second, read_view
 from ares_app.dashboard.annotation_rows import (
     EpisodeAnnotations,
     make_finding_lanes,
@@ -65,7 +64,6 @@ if TYPE_CHECKING:
     from ares.store import Action
 
 _MAX_SIMILAR = 8
-_ROUNDING_SECONDS = 0.01
 # Ways to compare episodes: label, and the value of `--by`.
 _WAYS = {
     "Look and words": "",
@@ -184,19 +182,12 @@ def _headline_data(view: ViewState, episode: Episode, columns: Mapping[str, Any]
 
 def _requested_second(view: ViewState, episode: Episode, ticks: Sequence[Json]) -> float:
     """The second of the address; without one that which a search matches best, where it likely failed, or the start."""
-    text, end = read_parameter("t"), episode.duration_seconds
-    try:
-        second = float(text) if text else find_best_second(view, episode.episode_id)
-    except ValueError:
-        second = math.nan
+    second = read_second(episode.duration_seconds)
+    if second is None:
+        second = find_best_second(view, episode.episode_id)
     if second is None:
         second = find_likely_failure(ticks) if episode.success is False else 0.0
-    # A written second is rounded.
-    if not 0 <= second <= end + _ROUNDING_SECONDS:
-        raise AddressError(
-            "t", "a second cannot be shown", f"got {text!r}; this episode has 0 to {end:.2f} s"
-        )
-    return min(second, end)
+    return min(second, episode.duration_seconds)
 
 
 def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, Json]:

@@ -194,8 +194,8 @@ def _draw_tiles(total: GroupCounts, coverage: Sequence[DatasetCoverage]) -> None
 
 
 def _draw_tile(label: str, value: str, of: str) -> None:
-    shown = f":gray[{value}]" if value == _UNKNOWN else value
-    st.metric(label, shown, None if value == _UNKNOWN else of, "off", delta_arrow="off", border=True)
+    shown, delta = (f":gray[{value}]", None) if value == _UNKNOWN else (value, of)
+    st.metric(label, shown, delta, "off", delta_arrow="off", border=True, height="stretch")
 
 
 def _share_text(share: float | None) -> str:
@@ -215,7 +215,7 @@ def _draw_groups(view: ViewState, columns: Mapping[str, str], statistics: GroupS
                 statistics.by: _group_name(group),
                 "episodes": group.episodes,
                 unit: round(size * group.hours, 2),
-                "succeed": group.success_share,
+                "succeed": group.success_share and round(group.success_share, 2),
                 "accepted": group.acceptable if group.graded else None,
                 "reviewed": group.reviewed,
             }
@@ -256,7 +256,8 @@ def _draw_outcomes(groups: Sequence[GroupCounts], open_group: Callable[[GroupCou
             "y": {"field": "group", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 110}},
             "x": {"field": "episodes", "type": "quantitative", "title": None, "axis": {"tickMinStep": 1}},
             "color": {
-                "field": "outcome", "type": "nominal", "scale": colours, "legend": {"orient": "top", "title": None}
+                "field": "outcome", "type": "nominal", "scale": colours,
+                "legend": {"orient": "top", "title": None, "columns": 2},
             },
         },
     }  # fmt: skip
@@ -452,7 +453,7 @@ def list_bins(facet: Facet) -> Iterator[NumberBin]:
 
 
 def _draw_truth(view: ViewState) -> None:
-    """Draw what people measured of each dataset beside what controls say of its judge; Review measures it."""
+    """Draw what people measured of each dataset beside what controls say of its judge."""
     st.subheader("How true texts are")
     datasets, judges = _datasets_of(view), cached_reads.read_status()["judge_tripwire"]
     shares = [share for name in datasets for share in cached_reads.read_measured().get(name, ())]
@@ -481,8 +482,9 @@ def _draw_truth(view: ViewState) -> None:
 
 
 def _open_measurement(share: MeasuredShare) -> None:
-    queue = cached_reads.draw_measurement(share.dataset, share.question, read_person_name())
-    navigation.open_page("review", {"queue": [queue]})
+    person = read_parameter("person")  # who came from Review
+    queue = cached_reads.draw_measurement(share.dataset, share.question, person or read_person_name())
+    navigation.open_page("review", {"queue": [queue], **({"person": [person]} if person else {})})
 
 
 def _floor_percent(share: float) -> float:

@@ -1,4 +1,4 @@
-"""Page "Review": measures what is true, and asks one item of a queue at a time, answered by one key, blind."""
+"""Page "Review": asks one item of a queue at a time, answered by one key, blind."""
 
 from __future__ import annotations
 
@@ -59,8 +59,6 @@ _QUESTIONS = {
 _MAX_CAMERAS, _MAX_FRAMES, _MAX_ANSWERS = 4, 3, 200
 # The tables of a larger workspace follow after so many answers of a person; the log has each at once.
 _FEW_EPISODES, _ANSWERS_PER_SYNC = 20_000, 20
-# Measurements that are listed.
-_MOST_MEASURED, _MEASURE = 20, "review.measure"
 # Reasons that the person gave last, in this session.
 _REASONS, _MOST_REASONS = "review.reasons", 8
 _NEW_NAME, _NEW_QUESTION = "review.new.name", "review.new.question"
@@ -76,10 +74,10 @@ _lock, _write_lock = Lock(), Lock()
 
 
 def render() -> None:
-    """Draw what was measured, and what the person is asked next."""
+    """Draw what the person is asked next, and the form of a new queue."""
     # Behind a password the user of the server is not the one who answers.
     usual = "" if cached_reads.page_limits().needs_login else user_name()
-    person, is_named = read_login_name() or read_parameter("person") or usual, bool(read_parameter("queue"))
+    person = read_login_name() or read_parameter("person") or usual
     queues = cached_reads.limited(cached_reads.workspace().review.queues)
     if not person:
         st.text_input(
@@ -88,12 +86,11 @@ def render() -> None:
         )  # fmt: skip
         draw_refusal(_PERSON)
         return
-    if not is_named:
-        _draw_measured(person)
     if not queues:
         st.header("Nothing to review yet")
         st.write("A queue asks about captions or episodes that are drawn at random.")
         _draw_new_queue(person, 1)
+        _draw_link_to_quality(person)
         return
     named = read_parameter("queue", queues[0].name)
     if named not in (queue.name for queue in queues):
@@ -102,34 +99,18 @@ def render() -> None:
     _draw_choice(queues, named, person)
     _draw_item(named, person)
     # With another key it is closed once there is one more queue.
-    with st.popover("New queue", icon=":material/add:", key=f"review.new.{len(queues)}"):
-        _draw_new_queue(person, len(queues) + 1)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        with st.popover("New queue", icon=":material/add:", key=f"review.new.{len(queues)}"):
+            _draw_new_queue(person, len(queues) + 1)
+        _draw_link_to_quality(person)
     st.caption(f"The address for others, who say their own name: `/review?queue={named}`")
-    if is_named:  # whoever was sent here is asked first
-        _draw_measured(person)
 
 
-def _draw_measured(person: str) -> None:
-    """Draw how much of what each dataset says is true, with a button that measures it."""
-    measured = [share for shares in cached_reads.read_measured().values() for share in shares]
-    for share in measured[:_MOST_MEASURED]:
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.button(
-                f"Measure {escape_markdown(share.dataset)}",
-                key=f"{_MEASURE}.{share.dataset}.{share.question}",
-                icon=":material/straighten:",
-                on_click=guard_field(_MEASURE, _start_measurement),
-                args=(share.dataset, share.question, person),
-            )
-            st.markdown(escape_markdown(str(share)), width="content")
-    if len(measured) > _MOST_MEASURED:
-        st.caption(f"{_MOST_MEASURED} of {count_of(len(measured), 'line')}; the page Quality has all")
-    draw_refusal(_MEASURE)
-
-
-def _start_measurement(dataset: str, question: str, person: str) -> None:
-    """Draw what is to be asked, unless that was done, and show the first question."""
-    write_parameter("queue", cached_reads.draw_measurement(dataset, question, person))
+def _draw_link_to_quality(person: str) -> None:
+    st.button(
+        "Measure how true texts are", key="review.measure", icon=":material/straighten:", type="tertiary",
+        on_click=navigation.open_page, args=("quality", {"person": [person]}),
+    )  # fmt: skip
 
 
 def _draw_new_queue(person: str, number: int) -> None:

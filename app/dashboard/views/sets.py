@@ -51,7 +51,7 @@ _TASK_HELP = "The instruction; or the caption where it is acceptable, and the in
 _REFUTED_HELP = (
     "Captions and texts of segments leave also where a judge accepts them that accepts false ones."
 )
-_PRECISION_HELP = "Empty: none is asked for. Else of each dataset; the page Review measures it."
+_PRECISION_HELP = "Empty: none is asked for. Else of each dataset; the page Quality measures it."
 _BY_HELP = "Names with commas: task, scene, operator, day, columns, or keys of the metadata."
 # The option that names the file of reasons, and how many of these are drawn.
 _REASONS, _SHOWN_REASONS = "reasons", 200

@@ -50,7 +50,7 @@ _WRONG_ELSEWHERE = {
     "compare?group=nothing": ["there is no group 'nothing' of near duplicates"],
     "compare?a=zzzz": ["no episode 'zzzz'"],
     "compare?a=EPISODE&maker_a=nobody": ["no producer 'nobody'"],
-    "compare?a=EPISODE&t=soon": ["a second cannot be read"],
+    "compare?a=EPISODE&t=soon": ["a second cannot be shown"],
     "sets?set=nope": ["there is no set 'nope'", "there are"],
     "quality?view=mine": ["this page reads no parameter 'view'", "group, number"],
     "quality?number=nothing": ["no column 'nothing' of numbers", "num_steps"],

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 
-def test_a_measurement_is_one_click_and_a_key_an_answer(
+def test_a_measurement_is_two_clicks_and_a_key_an_answer(
     page: Page, address: str, workspace: Workspace
 ) -> None:
     page.goto(f"{address}/review?queue=spare&person=Mia")
-    page.get_by_role("button", name="Measure video").click()
+    page.get_by_role("button", name="Measure how true texts are").click()
+    cells = page.locator(".st-key-quality-truth-table canvas").first
+    cells.click(position={"x": 40, "y": 52})
     page.wait_for_url("**queue=measure-*")
     page.locator(".review .progress", has_text=re.compile(r"you: 0; .*\d+ %")).wait_for()
     text = page.locator(".review:not(.said) .text")

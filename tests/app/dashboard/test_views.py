@@ -19,7 +19,7 @@ from ares.curation import FailureSelection, list_failures
 from ares.errors import RequestError
 from ares.jobs import FailureLog
 from ares.reports import check_stored_episode
-from ares.review import InstructionAudit, MeasuredShare, read_audits
+from ares.review import InstructionAudit, read_audits
 from ares.review.instruction_audit import AUDITS
 from ares.settings import Settings
 from ares.store import Stores
@@ -31,7 +31,7 @@ from ares_app.dashboard.failed_work import make_failure_rows
 from ares_app.dashboard.results import find_neighbours, read_page
 from ares_app.dashboard.user_limits import UserLimits
 from ares_app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql
-from ares_app.dashboard.views import quality, review
+from ares_app.dashboard.views import quality
 from ares_app.dashboard.views.quality import list_bins
 from tests.app.cli.motion_dataset import RATE_HZ, random_motions, write_motions
 from tests.app.contested_producers import CAPTIONER, OTHER_CAPTIONER, make_caption
@@ -44,37 +44,23 @@ def _markdown(app: AppTest) -> str:
     return "\n".join(element.value for element in app.markdown)
 
 
-def test_behind_a_password_whoever_was_sent_here_says_a_name_and_measures_with_one_click(
+def test_behind_a_password_whoever_was_sent_here_says_a_name_and_measures_with_it(
     displayed: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cached_reads, "page_limits", lambda: UserLimits(needs_login=True))
     app = draw("review")
     assert [field.label for field in app.text_input] == ["Your name"] and not app.button
-    app = draw("review", {"person": "Gil"})
-    next(button for button in app.button if button.label.startswith("Measure ")).click().run()
-    (shown,) = component_data(app, "review")
-    assert shown["question"] == "Is the text true?" and shown["progress"].startswith("you: 0; ")
-    assert "accepted captions: not measured" in str(tables(draw("quality")))
-    share = next(shares[0] for shares in cached_reads.read_measured().values() if shares)
     opened: list[dict[str, list[str]]] = []
     monkeypatch.setattr("ares_app.dashboard.navigation.open_page", lambda name, params: opened.append(params))
-    quality._open_measurement(share)
-    assert opened == [{"queue": [app.query_params["queue"]]}]
-
-
-def test_each_measured_question_has_a_button_of_its_own(
-    displayed: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shares = [
-        MeasuredShare(dataset="video", question=name, what=(f"{name}s", "right"))
-        for name in ("caption", "instruction")
-    ]
-    started: list[tuple[str, str]] = []
-    monkeypatch.setattr(cached_reads, "read_measured", lambda: {"video": shares})
-    monkeypatch.setattr(review, "_start_measurement", lambda *clicked: started.append(clicked[:2]))
-    app = draw("review")
-    next(button for button in app.button if button.key == "review.measure.video.instruction").click().run()
-    assert started == [("video", "instruction")] and not app.exception
+    draw("review", {"person": "Gil"}).button(key="review.measure").click().run()
+    assert opened == [{"person": ["Gil"]}]
+    monkeypatch.setattr(quality, "draw_table", lambda *given: given[1] == "quality.truth" and given[3](0))
+    draw("quality", {"person": "Gil"})
+    assert opened[1]["person"] == ["Gil"]
+    (queue,) = (queue for queue in displayed.review.queues() if queue.name == opened[1]["queue"][0])
+    assert queue.person == "Gil"
+    (shown,) = component_data(draw("review", opened[1]), "review")
+    assert shown["question"] == "Is the text true?" and shown["progress"].startswith("you: 0; ")
 
 
 def test_a_click_on_a_card_opens_its_episode_without_drawing_browse_again(

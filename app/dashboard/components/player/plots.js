@@ -171,7 +171,7 @@ export class Plot {
   drawAxes(frame) {
     const { pen, width, height, low, high } = frame;
     const style = getComputedStyle(this.canvas);
-    pen.font = `11px ${style.fontFamily}`;
+    pen.font = `12px ${style.fontFamily}`;
     pen.lineWidth = 1;
     pen.strokeStyle = style.getPropertyValue("--grid");
     pen.fillStyle = style.getPropertyValue("--axis");
