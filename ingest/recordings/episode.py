@@ -59,7 +59,6 @@ def source_arrays(
     contents: RecordingContents,
     tracks: Mapping[str, Mapping[str, SignalTrack]],
     steps_topic: str = "",
-    steps: int = 0,
 ) -> Iterator[SourceArray]:
     """The topics of each signal in the order of its dimensions, then that of the steps, then those that are not used.
 
@@ -82,12 +81,8 @@ def source_arrays(
     if steps_topic:
         yield SourceArray(key=steps_topic, use="time", dtype=str(contents.summaries[steps_topic]))
     for topic in sorted(contents.unused):
-        summary, width = contents.summaries[topic], contents.widths[topic]
-        # Messages of topics are not those of the steps: a topic with numbers has them for every step.
-        shape = (steps, width) if width and summary.count > 1 else ()
-        yield SourceArray(
-            key=topic, use="unused", shape=shape, dtype=str(summary), note="its type has no known meaning"
-        )
+        summary = contents.summaries[topic]
+        yield SourceArray(key=topic, use="unused", dtype=str(summary), note=contents.reasons[topic])
 
 
 def _topic_array(
@@ -141,7 +136,7 @@ def load_recording(recorded: RecordedEpisode) -> Record:
     tracks = _build_tracks(contents, uri)
     clock = compute_recording_steps(contents, tracks, span, recorded.rate_hz, uri, recorded.topics.steps)
     if span is None:
-        check_topics_meet_steps(contents, tracks, clock.times, uri)
+        check_topics_meet_steps(contents, tracks, clock.times, uri, recorded.topics.numbers)
     trajectory = _make_trajectory(contents, tracks, clock.times)
     episode = make_episode(
         recorded,
@@ -156,7 +151,7 @@ def load_recording(recorded: RecordedEpisode) -> Record:
         **_declared_fields(span),
     )
     _add_time_warnings(contents, tracks, clock.times, span)
-    arrays = tuple(source_arrays(contents, tracks, recorded.topics.steps, len(clock.times)))
+    arrays = tuple(source_arrays(contents, tracks, recorded.topics.steps))
     record = Record(episode=episode, trajectory=trajectory, arrays=arrays, has_stamps=clock.has_stamps)
     return replace(record, warnings=tuple(contents.warnings))
 
@@ -238,12 +233,12 @@ def _no_content_error(contents: RecordingContents, uri: str) -> SourceError:
     return SourceError(reason, f"{uri}: {count_of(contents.num_messages, 'message')}; {topics}")
 
 
-def _build_tracks(contents: RecordingContents, uri: str) -> dict[str, dict[str, SignalTrack]]:
+def _build_tracks(contents: RecordingContents, uri: str) -> dict[str, Mapping[str, SignalTrack]]:
     """Tracks by topic and field, for the fields that have values; the first field is the main one.
 
     Raises SourceError when there is neither a track nor an image.
     """
-    tracks = {
+    tracks: dict[str, Mapping[str, SignalTrack]] = {
         topic: {
             name: build_signal_track(contents.signals[topic], name)
             for name in contents.signals[topic].fields()
