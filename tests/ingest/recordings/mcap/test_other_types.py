@@ -57,6 +57,7 @@ def write_json(path: Path, encoding: str = "json") -> Path:
     with path.open("wb") as file:
         writer = Writer(file)
         writer.start()
+        writer.add_metadata("session", {"task": "fold it", "outcome": "failure", "operator": "one"})
         arm, camera = (
             writer.register_channel(topic, "json", writer.register_schema(name, "jsonschema", b"{}"))
             for topic, name in (("/arm/state", "lab.Arm"), ("/eye", "foxglove.CompressedImage"))
@@ -95,6 +96,8 @@ def test_json_is_read_with_its_stamps_and_pictures_and_another_encoding_is_named
     record = kit.read(path)
     assert record.trajectory.state.names == ("q_0", "q_1")
     assert record.episode.metadata["start_stamp_seconds"] == START / 1e9
+    assert (record.episode.instruction, record.episode.success) == ("fold it", False)
+    assert record.episode.metadata["operator"] == "one"
     (camera,) = record.episode.cameras
     (frame,) = frames_at(camera.media, [0.4])
     assert frame.shape == (24, 32, 3)
