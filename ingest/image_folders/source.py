@@ -158,9 +158,7 @@ class TableFolderIngester(FolderIngester):
         if not folder.has_file(INFO_PATH) and list_row_tables(of_rows):
             return "dataset" if of_rows is not folder else "data"
         # Beside videos a table describes them.
-        is_other = folder.has_file(INFO_PATH) or not folder.suffixes.isdisjoint(
-            VIDEO_SUFFIXES
-        )  # a table beside videos describes them
+        is_other = folder.has_file(INFO_PATH) or not folder.suffixes.isdisjoint(VIDEO_SUFFIXES)
         if is_other or folder.suffixes.isdisjoint(TABLE_SUFFIXES):
             return None
         if holds_images(folder) or any(_is_signal_table(name) for name in folder.files):

@@ -24,6 +24,7 @@ from tests.ingesting import open_sources
 LENGTHS = (6, 4, 5)
 EPISODE = np.repeat(np.arange(3), LENGTHS)
 FRAME = np.concatenate([np.arange(length) for length in LENGTHS])
+SEEDS = [*range(2), *(pytest.param(number, marks=pytest.mark.nightly) for number in range(2, 100))]
 STATE = np.arange(30, dtype=np.float32).reshape(15, 2)
 
 
@@ -50,7 +51,8 @@ def rows(**columns: Any) -> pa.Table:
 
 def save_to_disk(folder: Path, table: pa.Table) -> None:
     folder.mkdir()
-    for number, part in enumerate((table.slice(0, 10), table.slice(10))):
+    border = len(table) // 2
+    for number, part in enumerate((table.slice(0, border), table.slice(border))):
         path = folder / f"data-{number:05d}-of-00002.arrow"
         with path.open("wb") as file, pa.ipc.new_stream(file, part.schema) as writer:
             writer.write_table(part, max_chunksize=4)
@@ -60,8 +62,9 @@ def save_to_disk(folder: Path, table: pa.Table) -> None:
 
 def two_files(folder: Path, table: pa.Table) -> None:
     folder.mkdir()
-    pq.write_table(table.slice(0, 10), folder / "train-00000-of-00002.parquet")
-    pq.write_table(table.slice(10), folder / "train-00001-of-00002.parquet")
+    border = len(table) // 2
+    pq.write_table(table.slice(0, border), folder / "train-00000-of-00002.parquet")
+    pq.write_table(table.slice(border), folder / "train-00001-of-00002.parquet")
 
 
 def json_lines(folder: Path, table: pa.Table) -> None:
@@ -74,7 +77,7 @@ def csv(folder: Path, table: pa.Table) -> None:
     folder.mkdir()
     for name in ("observation.state", "action"):
         values = np.array(table.column(name).to_pylist())
-        for number in (0, 1):
+        for number in range(values.shape[1]):
             table = table.append_column(f"{name}_{number}", pa.array(values[:, number]))
         table = table.drop_columns([name])
     write_csv(table, folder / "steps.csv")
@@ -101,6 +104,30 @@ def test_each_episode_has_its_rows(write: Callable[[Path, pa.Table], None], tmp_
         )
     assert len({record.episode.content_hash for record in records}) == 3
     assert not [array.key for record in records for array in record.arrays if array.use == "unused"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("write", [save_to_disk, two_files, json_lines, csv])
+def test_rows_in_any_order_go_to_their_episodes(
+    write: Callable[[Path, pa.Table], None], seed: int, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(2, 9, rng.integers(2, 6))
+    order = rng.permutation(lengths.sum()) if seed % 2 else np.arange(lengths.sum())
+    episode = np.repeat(np.arange(len(lengths)), lengths)[order]
+    frame = np.concatenate([np.arange(length) for length in lengths])[order]
+    state, action = (rng.normal(size=(len(order), rng.integers(2, 9))).astype(np.float32) for _ in range(2))
+    name = str(rng.choice(["episode_index", "episode_id", "traj_idx", "demo_id", "ep"]))
+    signals = {"observation.state": state.tolist(), "action": action.tolist()}
+    write(tmp_path / "lab", pa.table({name: episode, "frame_index": frame, **signals}))
+    records = load_all(tmp_path / "lab")
+    assert len(records) == len(lengths)
+    for record in records:
+        numbers = np.flatnonzero(episode == int(record.episode.key.rpartition("/")[2]))
+        numbers = numbers[np.argsort(frame[numbers])]
+        assert record.trajectory.state is not None and record.trajectory.action is not None
+        np.testing.assert_array_equal(record.trajectory.state.values, state[numbers])
+        np.testing.assert_array_equal(record.trajectory.action.values, action[numbers])
 
 
 NESTED = pa.array([shade(row).tolist() for row in range(15)], pa.list_(pa.list_(pa.list_(pa.uint8()))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 from pathlib import Path
 from types import SimpleNamespace as Message
@@ -25,6 +26,7 @@ from tests.ares.media.recordings.test_frames import ENCODERS, encode_access_unit
 from tests.ingest.recordings.mcap.conftest import IMAGE, START, STEP, header
 
 COUNT = 10
+SEEDS = [*range(2), *(pytest.param(number, marks=pytest.mark.nightly) for number in range(2, 100))]
 Fields = dict[str, tuple[int, int]]
 DOUBLE, STRING = 1, 9
 
@@ -104,6 +106,38 @@ def test_json_is_read_with_its_stamps_and_pictures_and_another_encoding_is_named
     (dataset,) = ares.check(path).datasets
     encodings = "'flatbuffer' with schema encoding 'flatbuffer'"
     assert dataset.warnings == {f"topic /scan is skipped: its message encoding is not known: {encodings}": 1}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("encoding", ["json", "protobuf"])
+def test_drawn_topics_are_state_and_action_by_their_names(
+    encoding: str, seed: int, kit: Any, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(seed)
+    arms = sorted(rng.choice(["left", "right", "base", "torso"], rng.integers(1, 4), replace=False))
+    words = [str(rng.choice(["state", "joints", "qpos"])), str(rng.choice(["action", "cmd", "target"]))]
+    field = str(rng.choice(["position", "q", "values"]))
+    tables = {
+        f"/{arm}/{word}": rng.normal(size=(COUNT, rng.integers(1, 9))) for word in words for arm in arms
+    }
+    kind = protobuf_type("lab.Arm", {field: (DOUBLE, 3)})
+    with (tmp_path / "a.mcap").open("wb") as file:
+        writer: Any = ProtobufWriter(file) if encoding == "protobuf" else Writer(file)  # type: ignore[no-untyped-call]
+        if encoding == "json":
+            writer.start()
+            schema = writer.register_schema("lab.Arm", "jsonschema", b"{}")
+            channels = {topic: writer.register_channel(topic, "json", schema) for topic in tables}
+        for k, (topic, table) in itertools.product(range(COUNT), tables.items()):
+            at, values = START + k * STEP, table[k].tolist()
+            if encoding == "json":
+                writer.add_message(channels[topic], at, json.dumps({field: values}).encode(), at)
+            else:
+                writer.write_message(topic, kind(**{field: values}), at, at)
+        writer.finish()
+    trajectory = kit.read(tmp_path / "a.mcap").trajectory
+    for signal, word in zip((trajectory.state, trajectory.action), words, strict=True):
+        goal = np.hstack([tables[f"/{arm}/{word}"] for arm in arms]).astype(np.float32)
+        np.testing.assert_array_equal(signal.values, goal)
 
 
 @pytest.mark.parametrize("codec", ["h264", "h265"])
