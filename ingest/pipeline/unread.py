@@ -6,6 +6,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from typing import Any
 
 from ares.console import count_of
 from ares.episode import UNREAD, Json, NotRead, Record, SourceArray
@@ -17,12 +18,13 @@ _LEAST_SIDE = 16
 _NO_COLOURS = re.compile(
     r"(.*[^a-z])?(depth|masks?|seg|segmentation|semantic|instances?|instance_ids?)([^a-z].*)?", re.IGNORECASE
 )
+_SUCCESS = re.compile(r"(.*[./])?(is_)?success", re.IGNORECASE)
 # Of more arrays that were not read only so many are named.
 _MOST_NAMED = 64
 
 
 def account_for_unread(record: Record) -> Record:
-    """The record, with warnings of odd values and of each array that was not read, and what it lacks for that.
+    """The record, with its outcome, warnings of odd values and of each array not read, and what it lacks for that.
 
     An episode is incomplete where it has no state, action, camera or text, and something of that shape was not read.
     """
@@ -37,7 +39,7 @@ def account_for_unread(record: Record) -> Record:
     colours = tuple(camera for camera in cameras if camera.name not in left)
     record = replace(
         record,
-        episode=replace(record.episode, cameras=colours),
+        episode=replace(record.episode, cameras=colours, **_read_flag_of_success(record)),
         warnings=tuple(dict.fromkeys((*record.warnings, *find_odd_values(record), *masks))),
     )
     unread = [array for array in record.arrays if array.use == "unused"]
@@ -61,6 +63,15 @@ def account_for_unread(record: Record) -> Record:
         episode=replace(record.episode, metadata=metadata),
         warnings=(*record.warnings, *map(NotRead, _shorten_list(warnings))),
     )
+
+
+def _read_flag_of_success(record: Record) -> dict[str, Any]:
+    """The outcome by a flag of each step, where the last step agrees with the others and the source says no outcome."""
+    for key, signal in record.trajectory.extra.items() if record.episode.success is None else ():
+        flags = {*signal.values.ravel().tolist()} if _SUCCESS.fullmatch(key) else set()
+        if flags <= {0.0, 1.0} and signal.values[-1, :1].tolist() == [max(flags, default=-1)]:
+            return {"success": max(flags) == 1, "success_source": key}
+    return {}
 
 
 def _shorten_list(lines: list[str]) -> list[str]:

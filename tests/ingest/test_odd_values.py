@@ -44,6 +44,17 @@ def test_numbers_that_say_nothing_are_named(name: str, tmp_path: Path) -> None:
     assert {**odd.warnings} == {**good.warnings, said: 2}
 
 
+@pytest.mark.parametrize(("flags", "success"), [([0, 1, 1], True), ([0, 0, 0], False), ([0, 1, 0], None)])
+def test_a_flag_of_success_of_each_step_is_the_outcome_where_the_last_agrees(
+    flags: list[int], success: bool | None, tmp_path: Path
+) -> None:
+    arrays = {"qpos": np.eye(3), "action": np.eye(3), "success": np.array(flags, bool)}
+    np.savez(tmp_path / "a.npz", **arrays)  # type: ignore[arg-type]
+    (source,) = open_sources([str(tmp_path)])
+    (item,) = source.items
+    assert account_for_unread(item.load()).episode.success is success
+
+
 def test_a_camera_that_is_named_as_a_mask_has_no_colours() -> None:
     names = ("front", "front_mask", "instance_ids", "cam/seg", "top_depth", "masked", "segway")
     cameras = tuple(replace(CAMERA, name=name) for name in names)
