@@ -68,7 +68,7 @@ def account_for_unread(record: Record) -> Record:
 def _read_flag_of_success(record: Record) -> dict[str, Any]:
     """The outcome by a flag of each step, where the last step agrees with the others and the source says no outcome."""
     for key, signal in record.trajectory.extra.items() if record.episode.success is None else ():
-        flags = {*signal.values.ravel().tolist()} if _SUCCESS.fullmatch(key) else set()
+        flags: set[float] = {*signal.values.ravel().tolist()} if _SUCCESS.fullmatch(key) else set()
         if flags <= {0.0, 1.0} and signal.values[-1, :1].tolist() == [max(flags, default=-1)]:
             return {"success": max(flags) == 1, "success_source": key}
     return {}
