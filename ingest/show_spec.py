@@ -13,6 +13,7 @@ from ares.console import count_of
 from ares.episode import Camera, Record, SourceArray
 from ares.errors import SourceError
 from ares_ingest.base import Ingester, Source, SourceOptions, SpecIngester
+from ares_ingest.episode_ends import find_ends_keys
 from ares_ingest.labels import open_with_labels
 from ares_ingest.mapping import TRIED_RECORDS, load_first_readable_record, make_full_slices, signal_arrays
 
@@ -87,6 +88,8 @@ def make_spec_of_reader(record: Record) -> DatasetSpec:
     keys = {
         use: next((array.key for array in record.arrays if array.use == use), "") for use in ("time", "ends")
     }
+    if len(find_ends_keys(array.key for array in record.arrays if array.use != "ends")) > 1:
+        keys["ends"] = ""  # several flags say it together, and one that a spec names would count alone
     reward = next((array.key for array in signal_arrays(record) if array.use == "reward"), "")
     return DatasetSpec(
         cameras={camera.name: _camera_spec(camera) for camera in record.episode.cameras},

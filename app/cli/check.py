@@ -169,7 +169,9 @@ def _check_report_blocks(report: CheckReport) -> Iterator[Block]:
     for dataset in report.datasets:
         yield _dataset_summary(dataset)
         if dataset.lacks:
-            yield "lacks for imitation learning:\n" + "\n".join(f"  {line}" for line in dataset.lacks)
+            yield ("lacks for imitation learning:", *(f"  {line}" for line in dataset.lacks))
+        if dataset.warnings:
+            yield tuple(f"{count_of(number, 'episode')}: {line}" for line, number in dataset.warnings.items())
         if dataset.video is not None:
             yield _video_summary(dataset.video)
         if dataset.counts:
@@ -241,4 +243,6 @@ def _check_conclusion(report: CheckReport) -> str:
     failed = sum(dataset.num_failed for dataset in report.datasets)
     unread = f", {failed} could not be read" if failed else ""
     damaged = f", {count_of(len(report.damaged_files), 'file')} not read" if report.damaged_files else ""
-    return f"{count_of(report.num_episodes, 'episode')} checked{unread}{damaged}: {kinds}"
+    lacking = sum(dataset.num_incomplete for dataset in report.datasets)
+    lacks = f", {lacking} incomplete" if lacking else ""
+    return f"{count_of(report.num_episodes, 'episode')} checked{unread}{lacks}{damaged}: {kinds}"

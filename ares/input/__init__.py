@@ -96,9 +96,11 @@ if TYPE_CHECKING:
         read_valid_rows as read_valid_rows,
     )
     from ares.input.tables import (
+        ARROW_SUFFIX as ARROW_SUFFIX,
         NO_OBJECT as NO_OBJECT,
         check_parquet_read as check_parquet_read,
         connect_sqlite as connect_sqlite,
+        open_arrow as open_arrow,
         open_parquet as open_parquet,
         parse_json_lines as parse_json_lines,
         read_cells as read_cells,

@@ -19,6 +19,7 @@ from ares.io import describe_os_error, is_url
 if TYPE_CHECKING:
     import sqlite3
 
+    import pyarrow as pa
     import pyarrow.parquet as pq
 from ares.input.documents import parse_json
 
@@ -33,6 +34,8 @@ _VALUES_PER_ROW = 64
 _MAX_CELL_CHARS = 2**24
 # Such a line is whole, and may say something else than a table does.
 NO_OBJECT = "line is not a JSON object"
+
+ARROW_SUFFIX = ".arrow"
 
 
 def open_parquet(path: str, *, long_reads: bool = False, **options: Any) -> pq.ParquetFile:
@@ -61,6 +64,17 @@ def open_parquet(path: str, *, long_reads: bool = False, **options: Any) -> pq.P
         thrift_container_size_limit=_FOOTER_ITEMS,
         **options,
     )
+
+
+def open_arrow(path: str) -> pa.Table:
+    """The table of an Arrow file, as `save_to_disk` of Hugging Face writes it; its columns stay on disk.
+
+    Raises as `open_parquet`.
+    """
+    import pyarrow as pa
+
+    prepare_input_file(path)
+    return pa.ipc.open_stream(pa.memory_map(path)).read_all()
 
 
 def check_parquet_read(

@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         image_message_info as image_message_info,
         list_image_message_fields as list_image_message_fields,
         message_type as message_type,
+        settle_image_kind as settle_image_kind,
     )
     from ares.media.recordings.messages import (
         MessageDecoders as MessageDecoders,

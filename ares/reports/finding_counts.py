@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ares.checks import CODES, QualityFinding, Severity
 from ares.contract import MeaningContract
+from ares.episode import NotRead
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -139,6 +139,8 @@ class DatasetCheck:
         num_unnamed: Dimensions of state and action whose name and values do not say what they are: checks of joints and
             of state against action leave them out.
         lacks: What it lacks for imitation learning, see `ares.imitation`.
+        warnings: What is odd of its episodes, or lies beside them and was not read, each with the number of episodes.
+        num_incomplete: Episodes without a state, an action, a camera or a text that may be what was not read.
     """
 
     dataset: str
@@ -156,6 +158,8 @@ class DatasetCheck:
     video: VideoTotals | None = None
     num_unnamed: int = 0
     lacks: tuple[str, ...] = ()
+    warnings: Mapping[str, int] = field(default_factory=dict)
+    num_incomplete: int = 0
 
     @property
     def has_faults(self) -> bool:
@@ -177,6 +181,9 @@ class DatasetCheck:
             "lag_unknown": self.num_unknown_lags,
             "unnamed_dimensions": self.num_unnamed,
             "lacks": list(self.lacks),
+            "warnings": dict(self.warnings),
+            "not_read": [text for text in self.warnings if isinstance(text, NotRead)],
+            "incomplete": self.num_incomplete,
             "video": None if self.video is None else self.video.to_json(),
             "findings": [count.to_json() for count in self.counts],
             "contracts": [contract.to_json() for contract in self.contracts],
@@ -209,9 +216,11 @@ class CheckReport:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every dataset could be opened, and every record, video that was asked for, and file of data read."""
+        """Whether all that was asked for could be read, and no episode lacks what was not read."""
         has_failures = any(
-            dataset.num_failed or (dataset.video is not None and dataset.video.num_failed)
+            dataset.num_failed
+            or dataset.num_incomplete
+            or (dataset.video is not None and dataset.video.num_failed)
             for dataset in self.datasets
         )
         return not (self.failed or has_failures or self.damaged_files)
@@ -237,15 +246,15 @@ class FindingCounter:
     """Counts the findings of the episodes of one dataset while they are checked.
 
     Attributes:
-        episodes: Episodes with a finding, by code.
-        dimensions: Episodes with a finding, by code and dimension.
+        episodes: Ids of the episodes with a finding, by code.
+        dimensions: Ids of the episodes, or files of the dataset, with a finding, by code and dimension.
         worst: By code a heap of the most confident findings.
         num_added: Findings so far; decides between equal ones, so that the first is kept.
         num_listed: Findings of a code that are kept.
     """
 
-    episodes: Counter[str] = field(default_factory=Counter)
-    dimensions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    episodes: dict[str, set[str]] = field(default_factory=dict)
+    dimensions: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     worst: dict[str, list[tuple[float, int, ListedFinding]]] = field(default_factory=dict)
     num_added: int = 0
     num_listed: int = LISTED_FINDINGS
@@ -259,11 +268,20 @@ class FindingCounter:
         key: str = "",
         source: str = "",
     ) -> None:
-        """Count the findings of one episode, or with an empty id those of the files of the dataset."""
-        if episode_id:
-            self.episodes.update({finding.code for finding in findings})
-        self.dimensions.update(sorted({(finding.code, finding.dimension) for finding in findings}))
+        """Count the findings of one episode, or with an empty id those of the files of the dataset.
+
+        One that an earlier look at the episode has told already counts once.
+        """
+        of = episode_id or f"{location} {key}"
+        findings = [
+            finding
+            for finding in findings
+            if of not in self.dimensions.get((finding.code, finding.dimension), ())
+        ]
         for finding in findings:
+            self.dimensions.setdefault((finding.code, finding.dimension), set()).add(of)
+            if episode_id:
+                self.episodes.setdefault(finding.code, set()).add(episode_id)
             listed = ListedFinding(
                 episode_id=episode_id, location=location, finding=finding, key=key, source=source
             )
@@ -279,14 +297,13 @@ class FindingCounter:
 
     def _count(self, code: str) -> FindingCodeCount:
         check = CODES[code]
-        by_dimension = {
-            dimension: count for (of, dimension), count in self.dimensions.most_common() if of == code
-        }
+        ordered = sorted(self.dimensions.items(), key=lambda part: (-len(part[1]), part[0]))
+        by_dimension = {dimension: len(ids) for (of, dimension), ids in ordered if of == code}
         return FindingCodeCount(
             code=code,
             name=check.name,
             severity=check.severity,
-            num_episodes=self.episodes[code],
+            num_episodes=len(self.episodes.get(code, ())),
             dimensions=by_dimension,
             worst=tuple(listed for _, _, listed in sorted(self.worst[code], reverse=True)),
             remedy=check.remedy,

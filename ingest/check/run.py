@@ -231,6 +231,8 @@ def _dataset_check(
         counts=progress.counter.counts(),
         contracts=contracts,
         lacks=lacks,
+        warnings=dict(progress.warnings),
+        num_incomplete=progress.num_incomplete,
         num_unnamed=max(map(_count_unnamed, typical.values()), default=0),
     )
 

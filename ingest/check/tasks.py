@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ares.checks import EpisodeCheck, QualityFinding, check_metadata, check_signals
 from ares.clock import settle_measured_clock
 from ares.contract import ContractEvidence, collect_contract_evidence
-from ares.episode import Episode, Record
+from ares.episode import UNREAD, Episode, Record
 from ares.errors import AresError, SourceError
 from ares.imitation import EpisodeNeeds, ImitationNeeds, find_needs
 from ares.jobs import PoolRequest, available_cores
@@ -26,6 +27,7 @@ from ares.signals import (
     summarise_signals,
 )
 from ares_ingest.guarded_loading import call_or_error
+from ares_ingest.pipeline import account_for_unread
 
 if TYPE_CHECKING:
     from ares.checks import FrameEdges, VideoCheck, VideoSummary
@@ -81,6 +83,8 @@ class SignalCheckResult:
         signals: The signals of a record that was summarised, unless they are large.
         corrections: What is corrected, and what of the same codes is left; where that was asked for.
         needs: What it lacks for imitation learning.
+        warnings: What is odd of its source, or was not read, a line each.
+        is_incomplete: Whether it lacks what was not read.
     """
 
     episode_id: str
@@ -96,6 +100,8 @@ class SignalCheckResult:
     signals: EpisodeSignals | None = None
     corrections: tuple[Correction, ...] = ()
     needs: EpisodeNeeds | None = None
+    warnings: tuple[str, ...] = ()
+    is_incomplete: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +144,8 @@ class CheckProgress:
         num_failed: Records that could not be read.
         first_failure: Why the first of them could not, or "".
         needs: What they lack for imitation learning.
+        warnings: How many of them say each warning.
+        num_incomplete: How many lack what was not read.
         repairs: What was corrected or left in each episode with such findings; None where nothing is corrected.
     """
 
@@ -150,6 +158,8 @@ class CheckProgress:
     first_failure: str = ""
     repairs: list[EpisodeRepair] | None = None
     needs: ImitationNeeds = field(default_factory=ImitationNeeds)
+    warnings: Counter[str] = field(default_factory=Counter)
+    num_incomplete: int = 0
 
     def add(self, result: SignalCheckResult | AresError) -> None:
         """Count one record."""
@@ -159,6 +169,8 @@ class CheckProgress:
             return
         self.num_episodes += 1
         self.num_without_signals += not any(result.layout)
+        self.warnings.update(result.warnings)
+        self.num_incomplete += result.is_incomplete
         if result.needs is not None:
             self.needs.add(result.needs)
         if result.check is not None:
@@ -215,9 +227,14 @@ def run_signal_tasks(tasks: Sequence[SignalTask]) -> list[SignalCheckResult | Ar
 def _run_signal_task(task: SignalTask) -> SignalCheckResult:
     if task.earlier is not None and task.earlier.signals is not None:
         return _add_signal_check(task, task.earlier, task.earlier.signals)
-    record = settle_measured_clock(task.load())
+    record = settle_measured_clock(account_for_unread(task.load()))
     result = _make_signal_result(task, record.episode, episode_signals(record.episode, record.trajectory))
-    return replace(result, needs=find_needs(record.episode, record.trajectory, record.episode.instruction))
+    return replace(
+        result,
+        needs=find_needs(record.episode, record.trajectory, record.episode.instruction),
+        warnings=record.warnings,
+        is_incomplete=UNREAD in record.episode.metadata,
+    )
 
 
 def _make_signal_result(task: SignalTask, episode: Episode, signals: EpisodeSignals) -> SignalCheckResult:

@@ -28,6 +28,7 @@ from ares.store import batched
 from ares_ingest.check.shared_videos import SharedVideos
 from ares_ingest.check.tasks import CheckProgress, VideoCheckOutcome, VideoLayout, open_check_pool
 from ares_ingest.guarded_loading import GuardedItems, call_or_error, guard_item_loading
+from ares_ingest.pipeline import account_for_unread
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -93,7 +94,7 @@ def _check_records(
 
 
 def _load_record(task: VideoTask) -> Record:
-    return settle_measured_clock(task.load())
+    return settle_measured_clock(account_for_unread(task.load()))
 
 
 def _make_video_result(

@@ -64,12 +64,10 @@ _ADVICE = {
     (".pkl", ".pickle", ".pt", ".pth", ".joblib"): (
         "reading a pickle can run code, so none is read: save its arrays as npz or HDF5"
     ),
-    (
-        ".arrow",
-    ): "a table of LeRobot before v2.0 or of another library: convert it with LeRobot's own scripts",
     (".jpg", ".jpeg", ".png", ".webp", ".jxl"): "a picture that no episode names",
-    (".csv", ".tsv", ".parquet", ".jsonl"): (
-        "a table of no known layout; labels lie in the folder of their dataset and need a column episode, id, trial,"
+    (".csv", ".tsv", ".parquet", ".arrow", ".jsonl"): (
+        "a table of no known layout; a row for each step needs numbers of state and action, and a column episode_index;"
+        " labels lie in the folder of their dataset and need a column episode, id, trial,"
         " video or file that names its episodes, and one of success, ok, task, instruction, prompt or split"
     ),
 }

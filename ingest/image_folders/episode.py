@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from ares.input import read_input
 from ares.media import IMAGE_SUFFIXES
 from ares_ingest.base import EpisodeEntry, make_episode
 from ares_ingest.depth import add_depth
+from ares_ingest.files import add_missing_cameras
 from ares_ingest.folder_layouts import read_folder_layout
 from ares_ingest.image_folders.descriptions import (
     EpisodeDescription,
@@ -24,15 +25,18 @@ from ares_ingest.image_folders.descriptions import (
     select_small_values,
 )
 from ares_ingest.image_folders.pictures import CameraImageList, list_camera_images, make_image_camera
+from ares_ingest.image_folders.rows import EpisodeRows
 from ares_ingest.image_folders.tables import (
     EpisodeTables,
     describe_table_columns,
+    find_text_segments,
     hash_table_contents,
     make_column_signals,
     make_trajectory,
     read_tables,
 )
 from ares_ingest.signals import NO_TIME, SpecTimeArray, StepTimes, compute_step_times
+from ares_ingest.source_words import VideoRow
 
 IMAGES, TABLES = "images", "csv"
 # Stamps of images and steps that lie further apart than this are of two clocks.
@@ -46,16 +50,18 @@ class FolderEntry(EpisodeEntry):
     Attributes:
         folder: Absolute path of its folder.
         time: The column of the times by the spec of the user.
+        rows: The rows of a table that are the episode; None where the tables of the folder are it.
     """
 
     folder: str
     time: SpecTimeArray = NO_TIME
+    rows: EpisodeRows | None = None
 
 
 def load_episode(entry: FolderEntry) -> Record:
     """Read an episode. Raises SourceError when it has no images or tables, or a file of it cannot be read."""
     folder = Path(entry.folder)
-    described = read_episode_description(folder)
+    described = read_episode_description(folder) if entry.rows is None else EpisodeDescription(row=VideoRow())
     read = _read_images_and_tables if entry.format == TABLES else _read_images_only
     return read(entry, folder, described)
 
@@ -126,7 +132,10 @@ def _cameras_of_images(
 
 def _read_images_and_tables(entry: FolderEntry, folder: Path, described: EpisodeDescription) -> Record:
     """An episode whose steps are the rows of a table."""
-    tables = read_tables(list_table_paths(folder), entry.time, described.row.fps)
+    rows = entry.rows
+    table, numbers = rows.read() if rows else (None, None)
+    paths = [Path(rows.paths[0])] if rows else list_table_paths(folder)
+    tables = read_tables(paths, entry.time, described.row.fps, table)
     times = compute_step_times(
         tables.main.seconds,
         tables.num_steps,
@@ -136,9 +145,17 @@ def _read_images_and_tables(entry: FolderEntry, folder: Path, described: Episode
         stated_rate_hz=described.row.fps,
     )
     digest, depth = hash_table_contents(tables), dict[str, Json]()
-    cameras = tuple(_cameras_of_columns(tables, times.rate_hz, digest)) or tuple(
-        _cameras_beside_tables(folder, tables, times.rate_hz, digest, depth)
-    )
+    missing: list[NotRead] = []
+    if rows and table and numbers is not None:
+        digest = hashlib.blake2b(repr(table.columns.to_pydict()).encode(), digest_size=16)
+        columns = list(rows.find_cameras(table, numbers, times.rate_hz, digest))
+        cameras = tuple(part for part in columns if isinstance(part, Camera))
+        missing = [part for part in columns if isinstance(part, NotRead)]
+        tables.warnings |= dict.fromkeys(missing)
+    else:
+        cameras = tuple(_cameras_of_columns(tables, times.rate_hz, digest)) or tuple(
+            _cameras_beside_tables(folder, tables, times.rate_hz, digest, depth)
+        )
     trajectory = make_trajectory(tables, signals := make_column_signals(tables), times.seconds)
     episode = _make_episode(
         entry,
@@ -149,7 +166,10 @@ def _read_images_and_tables(entry: FolderEntry, folder: Path, described: Episode
         texts=tuple(map(tables.constant_text, read_folder_layout("tables").texts)),
         source=str(tables.main.path),
         content_hash=digest.hexdigest(),
-        metadata=add_depth({**select_small_values(described.row.metadata), **_constant_texts(tables)}, depth),
+        metadata=add_missing_cameras(
+            add_depth({**select_small_values(described.row.metadata), **_constant_texts(tables)}, depth),
+            (part.key for part in missing),
+        ),
         frame_pairing=_frame_pairing(cameras, times.rate_hz),
     )
     return Record(
@@ -158,6 +178,7 @@ def _read_images_and_tables(entry: FolderEntry, folder: Path, described: Episode
         warnings=(*tables.warnings, *described.row.warnings),
         has_stamps=times.has_stamps,
         arrays=tuple(describe_table_columns(tables, signals)),
+        segments=tuple(find_text_segments(tables, times.seconds)),
     )
 
 
@@ -237,7 +258,7 @@ def _make_episode(
     texts: tuple[str, ...],
     **fields: Any,
 ) -> Episode:
-    row = described.row
+    row = described.row if entry.rows is None else replace(described.row, split=entry.split)
     return make_episode(
         entry,
         trajectory,

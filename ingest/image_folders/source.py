@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ares.errors import SourceError
@@ -16,6 +17,7 @@ from ares_ingest.base import (
     Source,
     SourceFile,
     SourceOptions,
+    failing_item,
     find_claimed_folders,
 )
 from ares_ingest.files import local_files
@@ -29,11 +31,12 @@ from ares_ingest.image_folders.descriptions import (
 )
 from ares_ingest.image_folders.episode import TABLES, FolderEntry, load_episode
 from ares_ingest.image_folders.pictures import PICTURE_SUFFIXES, holds_images, image_folders
-from ares_ingest.signals import SpecTimeArray, find_spec_time_array
+from ares_ingest.image_folders.rows import find_named_videos, list_episodes, list_row_tables, read_row_table
+from ares_ingest.image_folders.tables import VIDEO_SUFFIXES
+from ares_ingest.signals import find_spec_time_array
 
 _MOST_FOLDERS = 16
-# Beside videos a table describes them.
-_VIDEO_SUFFIXES = (".mp4", ".mov", ".mkv", ".webm", ".avi")
+_SPLITS = ("train", "val", "validation", "test", "eval")
 
 
 def _has_table(folder: Path) -> bool:
@@ -57,33 +60,83 @@ def open_episode_folders(
         raise missing
     dataset = options.dataset or folder_name(root)
     time = find_spec_time_array(read_spec(Path(options.spec)) if options.spec else None)
-    items = (_make_item(ingester.name, root, folder, dataset, options.rate_hz, time) for folder in folders)
+    tables = {folder: _list_tables(ingester, folder) for folder in folders}
+    entry = FolderEntry(
+        format=ingester.name, folder="", dataset=dataset, key="", rate_hz=options.rate_hz, time=time
+    )
+    items = [
+        item
+        for folder, parts in tables.items()
+        for item in (
+            _list_row_items(entry, root, folder, parts) if parts else [_make_item(entry, root, folder)]
+        )
+    ]
     return [
         Source(
             format=ingester.name,
             dataset=dataset,
-            total=len(folders),
-            items=items,
+            total=len(items),
+            items=iter(items),
             folder=str(root),
-            files=functools.partial(_list_files, folders),
+            files=functools.partial(_list_files, tables),
         )
     ]
 
 
-def _make_item(
-    format: str, root: Path, folder: Path, dataset: str, rate_hz: float | None, time: SpecTimeArray
-) -> Item:
+def _list_tables(ingester: FolderIngester, folder: Path) -> list[tuple[str, ...]]:
+    """The tables below a folder whose rows are steps of several episodes."""
+    return list_row_tables(_find_row_folder(list_folder(folder))) if ingester.name == TABLES else []
+
+
+def _find_row_folder(folder: FolderEntries) -> FolderEntries:
+    """Where the tables of a dataset lie: LeRobot before v2.0 has a folder of them beside that of its metadata."""
+    name = next((name for name in ("data", "train") if name in folder.folders), "")
+    return list_folder(folder.path / name) if name and "meta_data" in folder.folders else folder
+
+
+def _list_row_items(
+    entry: FolderEntry, root: Path, folder: Path, tables: list[tuple[str, ...]]
+) -> Iterator[Item]:
+    """An item for each episode of the tables of a folder."""
+    for paths in tables:
+        table = Path(paths[0])
+        name = table.stem.partition("-")[0]
+        prefix = (table.parent / name if len(tables) > 1 else table.parent).relative_to(root).as_posix()
+        split = next((word for word in (name, table.parent.name) if word in _SPLITS), "")
+        try:
+            parts = list_episodes(paths)
+        except SourceError as error:
+            failing = replace(entry, key=f"{prefix}/{table.name}")
+            yield failing_item(failing.episode_id, str(table), SourceError(error.reason, error.detail))
+            continue
+        for rows in parts:
+            key = f"{prefix}/{rows.value if rows.column else Path(rows.paths[0]).name}".removeprefix("./")
+            of_rows = replace(entry, folder=str(folder), key=key, rows=rows, split=split)
+            load = functools.partial(load_episode, of_rows)
+            location = f"{rows.paths[0]}, {rows.column} {rows.value}" if rows.column else rows.paths[0]
+            yield Item(episode_id=of_rows.episode_id, location=location, load=load, key=key)
+
+
+def _make_item(entry: FolderEntry, root: Path, folder: Path) -> Item:
     key = folder.relative_to(root).as_posix() if folder != root else folder.name
-    entry = FolderEntry(
-        format=format, folder=str(folder), dataset=dataset, key=key, rate_hz=rate_hz, time=time
-    )
+    entry = replace(entry, folder=str(folder), key=key)
     load = functools.partial(load_episode, entry)
     files = local_files(map(str, find_description_files(folder)))
     return Item(episode_id=entry.episode_id, location=str(folder), load=load, key=key, described_by=files)
 
 
-def _list_files(folders: list[Path]) -> Iterator[SourceFile]:
-    for folder in folders:
+def _list_files(tables: Mapping[Path, list[tuple[str, ...]]]) -> Iterator[SourceFile]:
+    for folder, parts in tables.items():
+        for path in (path for paths in parts for path in paths):
+            yield SourceFile(path=path, use="data")
+        for paths in parts:
+            table = read_row_table(paths)
+            videos = (video for name in table.names for video in find_named_videos(table, name, paths[0]))
+            yield from (SourceFile(path=video, use="data") for video in videos)
+        if parts:
+            metadata = (name for name in list_folder(folder).files if name.endswith(".json"))
+            yield from (SourceFile(path=str(folder / name), use="metadata") for name in metadata)
+            continue
         yield from (SourceFile(path=str(path), use="data") for path in list_table_paths(folder))
         yield from (SourceFile(path=str(path), use="metadata") for path in find_description_files(folder))
         for name in list_folder(folder).files:
@@ -101,7 +154,11 @@ class TableFolderIngester(FolderIngester):
 
     def claims(self, folder: FolderEntries) -> FolderClaim | None:
         """Whether a folder is an episode: tables with images beside or below them, or tables named for signals."""
-        is_other = folder.has_file(INFO_PATH) or not folder.suffixes.isdisjoint(_VIDEO_SUFFIXES)
+        of_rows = _find_row_folder(folder)
+        if not folder.has_file(INFO_PATH) and list_row_tables(of_rows):
+            return "dataset" if of_rows is not folder else "data"
+        # Beside videos a table describes them.
+        is_other = folder.has_file(INFO_PATH) or not folder.suffixes.isdisjoint(VIDEO_SUFFIXES)
         if is_other or folder.suffixes.isdisjoint(TABLE_SUFFIXES):
             return None
         if holds_images(folder) or any(_is_signal_table(name) for name in folder.files):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.clock import SECONDS_BY_UNIT, infer_stamp_unit
-from ares.episode import ArrayUse, NotRead, Signal, SourceArray, Trajectory
+from ares.episode import ArrayUse, NotRead, Signal, SourceArray, SourceSegment, Trajectory
 from ares.errors import SourceError
 from ares.io import file_state
 from ares.media import IMAGE_SUFFIXES, CsvTable, read_csv_table
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+VIDEO_SUFFIXES = (".mp4", ".mov", ".mkv", ".webm", ".avi")
 _PART = re.compile(r"[._/\[ ]?(\d+|q?[xyzw]|r[xyz]|roll|pitch|yaw)\]?$")
 
 
@@ -58,7 +61,7 @@ def assign_column_roles(names: Iterable[str], time: str = "") -> TableColumnRole
     for name in names:
         if name == time:
             continue
-        role = _column_role(_normalise_column_name(name))
+        role = column_role(name)
         if role in ("time", "reward") and role in by_role:
             role = "extra"
         by_role.setdefault(role, []).append(name)
@@ -69,14 +72,15 @@ def assign_column_roles(names: Iterable[str], time: str = "") -> TableColumnRole
         state=tuple(by_role.get("state", ())),
         action=tuple(by_role.get("action", ())),
         reward=next(iter(by_role.get("reward", ())), ""),
-        order=tuple(by_role.get("order", ())),
+        order=(*by_role.get("order", ()), *by_role.get("episode", ())),
         extra={signal: tuple(columns) for signal, columns in extra.items()},
     )
 
 
-def _column_role(name: str) -> str:
-    roles = read_folder_layout("tables").columns.items()
-    return next((role for role, expression in roles if re.fullmatch(expression, name)), "extra")
+def column_role(name: str) -> str:
+    """What a column is by its name: a role of the layout of tables, or "extra"."""
+    roles, normal = read_folder_layout("tables").columns.items(), _normalise_column_name(name)
+    return next((role for role, expression in roles if re.fullmatch(expression, normal)), "extra")
 
 
 def _normalise_column_name(name: str) -> str:
@@ -143,7 +147,10 @@ class EpisodeTables:
 
 
 def read_tables(
-    paths: list[Path], time: SpecTimeArray = NO_TIME, stated_rate_hz: float | None = None
+    paths: list[Path],
+    time: SpecTimeArray = NO_TIME,
+    stated_rate_hz: float | None = None,
+    rows: CsvTable | None = None,
 ) -> EpisodeTables:
     """Parse the tables of an episode.
 
@@ -153,13 +160,21 @@ def read_tables(
         paths: The tables.
         time: The column of the times by a spec.
         stated_rate_hz: Rate that the JSON file states, or None; it tells the unit of the times.
+        rows: The rows of the only table that are the episode; None for all.
 
     Raises:
         SourceError: One cannot be parsed, none has a row and a numeric column, or none has the times of the spec.
     """
     warnings: dict[str, None] = {}
     tables = [
-        _read_table(path, prefix, time, stated_rate_hz, warnings)
+        _parse_table(
+            path,
+            prefix,
+            rows or read_csv_table(str(path), file_state(str(path))),
+            time,
+            stated_rate_hz,
+            warnings,
+        )
         for path, prefix in zip(paths, _key_prefixes(paths), strict=True)
     ]
     usable = [table for table in tables if table.table.num_rows and table.numbers]
@@ -205,10 +220,14 @@ def _assign_tables(main: SignalTable, others: list[SignalTable], warnings: dict[
     return result
 
 
-def _read_table(
-    path: Path, prefix: str, time: SpecTimeArray, stated_rate_hz: float | None, warnings: dict[str, None]
+def _parse_table(
+    path: Path,
+    prefix: str,
+    table: CsvTable,
+    time: SpecTimeArray,
+    stated_rate_hz: float | None,
+    warnings: dict[str, None],
 ) -> SignalTable:
-    table = read_csv_table(str(path), file_state(str(path)))
     numbers = {name: values for name in table.names if (values := table.numbers(name)) is not None}
     named = next((name for name in numbers if time.key and f"{prefix}{name}" == time.key), "")
     roles = assign_column_roles(numbers, named)
@@ -358,6 +377,18 @@ def _signal_of_columns(part: ColumnSignal, warnings: dict[str, None]) -> Signal:
     return Signal(values, part.columns)
 
 
+def find_text_segments(tables: EpisodeTables, seconds: NDArray[np.float64]) -> Iterator[SourceSegment]:
+    """The texts of columns of instructions that change within the episode, as segments; (T,) seconds of the steps."""
+    for name in read_folder_layout("tables").texts:
+        texts = tables.main.table.texts(name)
+        starts = [0, *(row for row in range(1, len(texts)) if texts[row] != texts[row - 1])]
+        for row, end in zip_longest(starts, starts[1:]) if len(starts) > 1 else ():
+            stop = math.inf if end is None else float(seconds[end])
+            yield SourceSegment(
+                style="subtask", text=texts[row], start_seconds=float(seconds[row]), stop_seconds=stop
+            )
+
+
 def describe_table_columns(tables: EpisodeTables, signals: tuple[ColumnSignal, ...]) -> Iterator[SourceArray]:
     """Every column of every table, and what it is used as; those of the signals first, in their order."""
     steps, used = tables.num_steps, set[str]()
@@ -378,9 +409,14 @@ def _describe_column(table: SignalTable, column: str, *, is_main: bool) -> Sourc
     rows, numbers = table.table.num_rows, table.numbers.get(column)
     texts = dict.fromkeys(table.table.texts(column)) if numbers is None else {}
     is_text = is_main and bool(texts)
-    is_kept = is_text and (len(texts) == 1 or any(text.lower().endswith(IMAGE_SUFFIXES) for text in texts))
+    is_kept = is_text and (
+        len(texts) == 1
+        or column in read_folder_layout("tables").texts
+        or any(text.lower().endswith(IMAGE_SUFFIXES) for text in texts)
+    )
     use: ArrayUse = "time" if is_main and column == table.roles.time else "unused"
     if use == "unused" and (is_kept or column == table.roles.time or column in table.roles.order):
         use = "kept"
-    dtype = "str" if texts else "" if numbers is None else str(numbers.dtype)
+    stored = "str" if texts else str(table.table.columns[column].type).removeprefix("null")
+    dtype = stored if numbers is None else str(numbers.dtype)
     return SourceArray(key=table.key(column), use=use, shape=(rows,), dtype=dtype)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         make_findings_annotation as make_findings_annotation,
     )
     from ares_ingest.pipeline.run import ingest_sources as ingest_sources
+    from ares_ingest.pipeline.unread import account_for_unread as account_for_unread
     from ares_ingest.pipeline.write import check_unchecked_episodes as check_unchecked_episodes
 
 __getattr__ = lazy_exports(__name__)

@@ -43,6 +43,7 @@ from ares_ingest.mapping import add_signal_types
 from ares_ingest.outcomes import read_outcome
 from ares_ingest.pipeline.source_segments import AnnotationTexts, EncodedSegments, encode_source_segments
 from ares_ingest.pipeline.unread import account_for_unread
+from ares_ingest.subtask_flags import add_flagged_subtasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -376,7 +377,7 @@ def _finish_record(record: Record) -> Record:
         segments=record.segments,
         revision=record.revision,
     )
-    return add_interventions(finished)
+    return add_flagged_subtasks(add_interventions(finished))
 
 
 def _record_label(record: object) -> str:

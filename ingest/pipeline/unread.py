@@ -6,22 +6,42 @@ import json
 import math
 import re
 from dataclasses import replace
+from typing import Any
 
 from ares.console import count_of
 from ares.episode import UNREAD, Json, NotRead, Record, SourceArray
 from ares_ingest.files import add_unread
+from ares_ingest.pipeline.odd_values import find_odd_values
 
 # A picture has at least so many pixels on a side.
 _LEAST_SIDE = 16
+_NO_COLOURS = re.compile(
+    r"(.*[^a-z])?(depth|masks?|seg|segmentation|semantic|instances?|instance_ids?)([^a-z].*)?", re.IGNORECASE
+)
+_SUCCESS = re.compile(r"(.*[./])?(is_)?success", re.IGNORECASE)
 # Of more arrays that were not read only so many are named.
 _MOST_NAMED = 64
 
 
 def account_for_unread(record: Record) -> Record:
-    """The record, with a warning for each array that was not read, and what the episode lacks for that.
+    """The record, with its outcome, warnings of odd values and of each array not read, and what it lacks for that.
 
     An episode is incomplete where it has no state, action, camera or text, and something of that shape was not read.
     """
+    cameras = record.episode.cameras
+    left = [camera.name for camera in cameras if _NO_COLOURS.fullmatch(camera.name)]
+    masks = [
+        NotRead(
+            f"camera {name} is left out: by its name it has no colours; by another name of a spec it is read"
+        )
+        for name in left
+    ]
+    colours = tuple(camera for camera in cameras if camera.name not in left)
+    record = replace(
+        record,
+        episode=replace(record.episode, cameras=colours, **_read_flag_of_success(record)),
+        warnings=tuple(dict.fromkeys((*record.warnings, *find_odd_values(record), *masks))),
+    )
     unread = [array for array in record.arrays if array.use == "unused"]
     if not unread:
         return record
@@ -43,6 +63,15 @@ def account_for_unread(record: Record) -> Record:
         episode=replace(record.episode, metadata=metadata),
         warnings=(*record.warnings, *map(NotRead, _shorten_list(warnings))),
     )
+
+
+def _read_flag_of_success(record: Record) -> dict[str, Any]:
+    """The outcome by a flag of each step, where the last step agrees with the others and the source says no outcome."""
+    for key, signal in record.trajectory.extra.items() if record.episode.success is None else ():
+        flags: set[float] = {*signal.values.ravel().tolist()} if _SUCCESS.fullmatch(key) else set()
+        if flags <= {0.0, 1.0} and signal.values[-1, :1].tolist() == [max(flags, default=-1)]:
+            return {"success": max(flags) == 1, "success_source": key}
+    return {}
 
 
 def _shorten_list(lines: list[str]) -> list[str]:

@@ -6,7 +6,7 @@ import functools
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ares.console import count_of
 from ares.episode import (
@@ -44,11 +44,11 @@ from ares_ingest.recordings.clocks import (
     select_times_in_span,
     settle_topic_clocks,
 )
-from ares_ingest.recordings.recorded_spans import RecordedSpan
+from ares_ingest.recordings.recorded_spans import RecordedSpan, read_session_row
 from ares_ingest.recordings.signal_tracks import SIGNAL_FIELDS, SignalTrack, build_signal_track
 from ares_ingest.recordings.spec_topics import NO_TOPICS, TopicsOfSpec
 from ares_ingest.recordings.topics import RecordingContents, read_recording_messages
-from ares_ingest.source_words import distinct_texts
+from ares_ingest.source_words import VideoRow, distinct_texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,7 +59,6 @@ def source_arrays(
     contents: RecordingContents,
     tracks: Mapping[str, Mapping[str, SignalTrack]],
     steps_topic: str = "",
-    steps: int = 0,
 ) -> Iterator[SourceArray]:
     """The topics of each signal in the order of its dimensions, then that of the steps, then those that are not used.
 
@@ -82,12 +81,8 @@ def source_arrays(
     if steps_topic:
         yield SourceArray(key=steps_topic, use="time", dtype=str(contents.summaries[steps_topic]))
     for topic in sorted(contents.unused):
-        summary, width = contents.summaries[topic], contents.widths[topic]
-        # Messages of topics are not those of the steps: a topic with numbers has them for every step.
-        shape = (steps, width) if width and summary.count > 1 else ()
-        yield SourceArray(
-            key=topic, use="unused", shape=shape, dtype=str(summary), note="its type has no known meaning"
-        )
+        summary = contents.summaries[topic]
+        yield SourceArray(key=topic, use="unused", dtype=str(summary), note=contents.reasons[topic])
 
 
 def _topic_array(
@@ -136,37 +131,32 @@ def load_recording(recorded: RecordedEpisode) -> Record:
     """
     uri, span = recorded.uri, recorded.span
     files = recording_files(uri)
+    row = span.row if span else read_session_row(files) if recorded.format == MCAP_FORMAT else VideoRow()
     contents = (_read_contents_once if span else read_recording_messages)(files, recorded.topics)
     contents = settle_topic_clocks(contents)
     tracks = _build_tracks(contents, uri)
     clock = compute_recording_steps(contents, tracks, span, recorded.rate_hz, uri, recorded.topics.steps)
     if span is None:
-        check_topics_meet_steps(contents, tracks, clock.times, uri)
+        check_topics_meet_steps(contents, tracks, clock.times, uri, recorded.topics.numbers)
     trajectory = _make_trajectory(contents, tracks, clock.times)
     episode = make_episode(
         recorded,
         trajectory,
-        _instruction_texts(contents, span),
+        _instruction_texts(contents, span, row.instruction),
         source=uri,
         content_hash=_content_hash(files, span),
         rate_hz=clock.rate_hz,
         rate_source=clock.rate_source,
         cameras=tuple(_make_cameras(contents, uri, clock, recorded.format)),
-        metadata=_make_metadata(contents, tracks, clock, span),
-        **_declared_fields(span),
+        metadata={**_make_metadata(contents, tracks, clock), **_spec_texts(contents, span), **row.metadata},
+        robot=row.robot,
+        success=row.success,
+        success_source=row.success_source,
     )
     _add_time_warnings(contents, tracks, clock.times, span)
-    arrays = tuple(source_arrays(contents, tracks, recorded.topics.steps, len(clock.times)))
+    arrays = tuple(source_arrays(contents, tracks, recorded.topics.steps))
     record = Record(episode=episode, trajectory=trajectory, arrays=arrays, has_stamps=clock.has_stamps)
     return replace(record, warnings=tuple(contents.warnings))
-
-
-def _declared_fields(span: RecordedSpan | None) -> dict[str, Any]:
-    """Fields of an episode that the record of its span declares."""
-    if span is None:
-        return {}
-    source = "" if span.success is None else "success"
-    return {"robot": span.robot, "success": span.success, "success_source": source}
 
 
 def _content_hash(files: list[str], span: RecordedSpan | None) -> str:
@@ -206,12 +196,10 @@ def _spec_texts(contents: RecordingContents, span: RecordedSpan | None) -> dict[
     }
 
 
-def _instruction_texts(contents: RecordingContents, span: RecordedSpan | None) -> list[str]:
-    """Instructions: that of the span and those published in it, else the last one before it."""
-    texts = _texts_in_span(contents.texts, span)
-    if span is None:
-        return texts
-    return [span.instruction, *([] if span.instruction and not _is_inside(contents.texts, span) else texts)]
+def _instruction_texts(contents: RecordingContents, span: RecordedSpan | None, declared: str) -> list[str]:
+    """Instructions: the declared one and those published in the span, else the last one before it."""
+    is_earlier = span is not None and not _is_inside(contents.texts, span)
+    return [declared, *([] if declared and is_earlier else _texts_in_span(contents.texts, span))]
 
 
 def _is_inside(texts: list[tuple[int, str]], span: RecordedSpan) -> bool:
@@ -238,12 +226,12 @@ def _no_content_error(contents: RecordingContents, uri: str) -> SourceError:
     return SourceError(reason, f"{uri}: {count_of(contents.num_messages, 'message')}; {topics}")
 
 
-def _build_tracks(contents: RecordingContents, uri: str) -> dict[str, dict[str, SignalTrack]]:
+def _build_tracks(contents: RecordingContents, uri: str) -> dict[str, Mapping[str, SignalTrack]]:
     """Tracks by topic and field, for the fields that have values; the first field is the main one.
 
     Raises SourceError when there is neither a track nor an image.
     """
-    tracks = {
+    tracks: dict[str, Mapping[str, SignalTrack]] = {
         topic: {
             name: build_signal_track(contents.signals[topic], name)
             for name in contents.signals[topic].fields()
@@ -361,9 +349,8 @@ def _make_metadata(
     contents: RecordingContents,
     tracks: Mapping[str, Mapping[str, SignalTrack]],
     clock: StepClock,
-    span: RecordedSpan | None,
 ) -> dict[str, Json]:
-    """Start time, which topics are used and which are not, texts that a spec names, and what the span declares."""
+    """Start time, and which topics are used and which are not."""
     metadata: dict[str, Json] = {"start_stamp_seconds": float(clock.times[0]) / 1e9}
     for key, uses in _TOPIC_KEYS:
         topics: list[Json] = [topic for topic in tracks if contents.uses[topic] in uses]
@@ -371,8 +358,7 @@ def _make_metadata(
             metadata[key] = topics
     if contents.unused:
         metadata["unused_topics"] = dict(sorted(contents.unused.items()))
-    metadata = add_depth(metadata, _depth_topics(contents))
-    return {**metadata, **_spec_texts(contents, span), **(span.metadata if span else {})}
+    return add_depth(metadata, _depth_topics(contents))
 
 
 def _depth_topics(contents: RecordingContents) -> dict[str, Json]:

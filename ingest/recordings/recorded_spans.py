@@ -7,15 +7,13 @@ from dataclasses import dataclass
 
 from ares.episode import Json
 from ares.errors import SourceError
-from ares.media import (
-    read_metadata,
-)
+from ares.media import read_metadata
+from ares_ingest.source_words import InvalidRowError, VideoRow, parse_video_row
 
 METADATA_NAME = "episode"
-
-_OUTCOMES = {"true": True, "1": True, "success": True, "false": False, "0": False, "failure": False}
-
-_USED_FIELDS = frozenset({"key", "start_ns", "stop_ns", "instruction", "success", "robot"})
+# The recorder of ROS 2 repeats its metadata.yaml in the file.
+_OTHER_NAMES = frozenset({METADATA_NAME, "rosbag2"})
+_SPAN_FIELDS = frozenset({"key", "start_ns", "stop_ns"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,19 +24,13 @@ class RecordedSpan:
         key: Name of the episode in the recording; its number where it has none.
         start: Nanoseconds at which it begins.
         stop: Nanoseconds at which it ends, half open.
-        instruction: Instruction, or "".
-        success: Whether it succeeded, or None.
-        robot: Name of the robot, or "".
-        metadata: Other fields of the record.
+        row: What its other fields say.
     """
 
     key: str
     start: int
     stop: int
-    instruction: str = ""
-    success: bool | None = None
-    robot: str = ""
-    metadata: Mapping[str, Json]
+    row: VideoRow
 
 
 def read_episode_spans(files: list[str]) -> list[RecordedSpan | SourceError]:
@@ -47,7 +39,9 @@ def read_episode_spans(files: list[str]) -> list[RecordedSpan | SourceError]:
     A record without a valid span is an error in the list. Raises SourceError for a file that is missing or is not
     an MCAP file.
     """
-    documents = [document for path in files for document in read_metadata(path, METADATA_NAME)]
+    documents = [
+        document for path in files for name, document in read_metadata(path) if name == METADATA_NAME
+    ]
     spans = [_parse_span(number, document) for number, document in enumerate(documents)]
     seen_keys: set[str] = set()
     for number, span in enumerate(spans):
@@ -56,6 +50,19 @@ def read_episode_spans(files: list[str]) -> list[RecordedSpan | SourceError]:
         elif isinstance(span, RecordedSpan):
             seen_keys.add(span.key)
     return spans
+
+
+def read_session_row(files: list[str]) -> VideoRow:
+    """What the metadata of a recording that is one episode says of it. Raises SourceError as `read_episode_spans`."""
+    records = [fields for path in files for name, fields in read_metadata(path) if name not in _OTHER_NAMES]
+    return _parse_fields({name: text for fields in records for name, text in fields.items()})
+
+
+def _parse_fields(fields: Mapping[str, Json]) -> VideoRow:
+    try:
+        return parse_video_row({"video": METADATA_NAME, **fields})  # the row of a video names its file
+    except InvalidRowError:
+        return VideoRow(metadata=fields)
 
 
 def _parse_span(number: int, document: Mapping[str, str]) -> RecordedSpan | SourceError:
@@ -72,8 +79,5 @@ def _parse_span(number: int, document: Mapping[str, str]) -> RecordedSpan | Sour
         key=document.get("key") or str(number),
         start=start,
         stop=stop,
-        instruction=document.get("instruction", ""),
-        success=_OUTCOMES.get(document.get("success", "").lower()),
-        robot=document.get("robot", ""),
-        metadata={name: text for name, text in document.items() if name not in _USED_FIELDS},
+        row=_parse_fields({name: text for name, text in document.items() if name not in _SPAN_FIELDS}),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Real
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 # Fields that say when and how a message was made, and hold no values of it.
 _STAMP_FIELDS = frozenset({"header", "timestamp", "stamp"})
 
-_OTHER_FIELDS = _STAMP_FIELDS | {"layout"}
+_OTHER_FIELDS = re.compile(r"header|layout|seq|(.*_)?(time)?stamp(_.*)?|(sec|nsec|nanosec|nanos)")
 
 _JOINT_FIELDS = ("position", "velocity", "effort")
 
@@ -87,13 +88,20 @@ def _named_numbers(value: Any, name: str, depth: int) -> Iterator[tuple[str, flo
         yield name, float(value)
     elif fields := _field_names(value):
         for field in fields:
-            if field not in _OTHER_FIELDS:
+            if not _OTHER_FIELDS.fullmatch(field):
                 yield from _named_numbers(
                     getattr(value, field), f"{name}.{field}" if name else field, depth + 1
                 )
     elif hasattr(value, "__len__") and not isinstance(value, Mapping):
         for number, part in enumerate(value):
             yield from _named_numbers(part, f"{name}_{number}", depth + 1)
+
+
+def find_only_text(message: Any) -> str:
+    """The only text among the fields of a message; "" for none or several."""
+    values = [getattr(message, name) for name in _field_names(message) if name not in _STAMP_FIELDS]
+    texts = [value for value in values if isinstance(value, str) and value]
+    return texts[0] if len(texts) == 1 else ""
 
 
 def _field_names(message: Any) -> list[str]:

@@ -25,17 +25,23 @@ from ares.media import (
     message_type,
     require_fields,
     scan_messages,
+    settle_image_kind,
 )
 from ares_ingest.depth import decode_depth_message, describe_depth
 from ares_ingest.recordings.signal_tracks import SignalTopicMessages
-from ares_ingest.recordings.spec_topics import TopicsOfSpec, make_joint_message
+from ares_ingest.recordings.spec_topics import TopicsOfSpec, find_only_text, make_joint_message
 
-TopicUse = Literal["image", "joints", "action", "array", "text", "spec", "spec_text", ""]
+TopicUse = Literal["image", "joints", "action", "array", "text", "spec", "spec_text", "named", ""]
 
 _ACTION_TOPIC = re.compile(
     r"(?<![a-z])(action|command|cmd|target|desired|setpoint)s?(?![a-z])", re.IGNORECASE
 )
+_STATE_TOPIC = re.compile(r"(?<![a-z])(state|joint|qpos|proprio|proprioception)s?(?![a-z])", re.IGNORECASE)
 _TASK_TOPIC = re.compile(r"(?<![a-z])(task|instruction|language|prompt)s?(?![a-z])", re.IGNORECASE)
+_USES_OF_ROLE: Mapping[str, frozenset[TopicUse]] = {
+    "state": frozenset({"joints", "spec"}),
+    "action": frozenset({"action", "array", "spec"}),
+}
 _ARRAY_TYPES = frozenset({"std_msgs/Float64MultiArray", "std_msgs/Float32MultiArray"})
 # Types whose numbers are no measurement or command of a robot.
 _NO_SIGNALS = re.compile(
@@ -65,7 +71,9 @@ def describe_topic_use(topic: str, schema: str, spec_topics: TopicsOfSpec) -> To
         return "spec_text"
     if use in ("", "text") and topic in spec_topics.numbers and not is_text:
         return "spec"
-    return use
+    if use or _NO_SIGNALS.search(schema):
+        return use
+    return "text" if _TASK_TOPIC.search(topic) else "named"
 
 
 @dataclass(slots=True)
@@ -101,7 +109,8 @@ class RecordingContents:
         spec_texts: The same of each topic that a spec names as language.
         summaries: Type, number and times of the messages of each topic.
         unused: Schema of each topic that is not used.
-        widths: Numbers in the first message of each topic that is not used; 0 for one without a known meaning.
+        named: Messages of each topic of another type that holds numbers, before its name tells its use.
+        reasons: Why each of them is not used.
         skipped: Why a topic could not be read, by topic.
         depth: Where the depth of a topic is, with its range and unit.
         num_depth_frames: Pictures of each such topic.
@@ -116,9 +125,10 @@ class RecordingContents:
     uses: dict[str, TopicUse] = field(default_factory=dict)
     texts: list[tuple[int, str]] = field(default_factory=list)
     spec_texts: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    named: dict[str, SignalTopicMessages] = field(default_factory=dict)
     summaries: dict[str, TopicSummary] = field(default_factory=dict)
     unused: dict[str, str] = field(default_factory=dict)
-    widths: dict[str, int] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, SourceError] = field(default_factory=dict)
     depth: dict[str, dict[str, Json]] = field(default_factory=dict)
     num_depth_frames: dict[str, int] = field(default_factory=dict)
@@ -132,6 +142,10 @@ class RecordingContents:
             self.summaries[topic] = TopicSummary(schema, log_time, log_time)
             self.uses[topic] = describe_topic_use(topic, schema, spec_topics)
         self.summaries[topic].add(log_time)
+
+    def leave_unused(self, topic: str, reason: str = "its type has no known meaning") -> None:
+        """Note a topic that is not used."""
+        self.unused[topic], self.reasons[topic] = self.summaries[topic].schema, reason
 
     def count_depth(self, topic: str) -> None:
         """Count a further picture of a topic of depth."""
@@ -167,7 +181,32 @@ def read_recording_messages(files: Iterable[str], spec_topics: TopicsOfSpec) -> 
     contents.images = {
         topic: images for topic, images in collector.finish().items() if topic in contents.image_infos
     }
+    _settle_named_topics(contents)
     return contents
+
+
+def _settle_named_topics(contents: RecordingContents) -> None:
+    """Use topics of other types: state and action by their names where no known type is, the rest beside these."""
+    known = {contents.uses[topic] for topic in contents.signals}
+    named = [topic for topic in sorted(contents.named) if contents.summaries[topic].count > 1]
+    # Sensors of a known type, such as a battery, are no robot by their names.
+    robots = [topic for topic in named if not contents.summaries[topic].schema.startswith("sensor_msgs/")]
+    guesses: tuple[tuple[str, TopicUse, re.Pattern[str]], ...] = (
+        ("action", "action", _ACTION_TOPIC),
+        ("state", "joints", _STATE_TOPIC),
+    )
+    for role, use, expression in guesses:
+        topics = [topic for topic in robots if contents.uses[topic] == "named" and expression.search(topic)]
+        if topics and known.isdisjoint(_USES_OF_ROLE[role]):
+            contents.uses |= dict.fromkeys(topics, use)
+            contents.warn(f"by their names the {role} is {', '.join(topics)}; a spec says otherwise")
+    has_content = bool(contents.images or known) or any(contents.uses[topic] != "named" for topic in named)
+    for topic, messages in contents.named.items():
+        if topic in named and has_content:
+            contents.uses[topic] = "spec" if contents.uses[topic] == "named" else contents.uses[topic]
+            contents.signals[topic] = messages
+        else:
+            contents.leave_unused(topic, "a single message is no signal")
 
 
 def _add_entry(
@@ -186,41 +225,35 @@ def _add_entry(
         decoder = decoders.decoder_for(entry)
     except SourceError as error:
         contents.skipped[topic] = error
-        contents.warn(NotRead(f"topic {topic} is skipped: {error.reason}", topic))
+        contents.warn(NotRead(f"topic {topic} is skipped: {error}", topic))
         return
     use = contents.uses[topic]
     if not use:
         if topic not in contents.unused:
-            contents.unused[topic] = schema
-            contents.widths[topic] = _count_numbers(schema, decoder, entry)
+            contents.leave_unused(topic)
         return
     try:
         message = decode_message(decoder, entry.message.data)
-        require_fields(message, {} if use == "spec" else _expected_fields(schema))
-        message = make_joint_message(message) if use == "spec" else message
+        require_fields(message, {} if use in ("spec", "named") else _expected_fields(schema))
+        message = make_joint_message(message) if use in ("spec", "named") else message
     except SourceError as error:
+        if use == "named" and topic not in contents.named:
+            contents.uses[topic] = ""
+            contents.leave_unused(topic, error.reason)
+            return
         contents.warn(f"topic {topic}: {error.reason}")
         return
     if use == "image":
         _add_image(contents, collector, file_number, entry, decoder, message)
     elif use == "text":
-        contents.texts.append((entry.message.log_time, message.data))
+        contents.texts.append((entry.message.log_time, find_only_text(message)))
     elif use == "spec_text":
         contents.spec_texts.setdefault(topic, []).append((entry.message.log_time, message.data))
     else:
-        problem = contents.signals.setdefault(topic, SignalTopicMessages()).add(entry, message)
+        signals = contents.named if use == "named" else contents.signals
+        problem = signals.setdefault(topic, SignalTopicMessages()).add(entry, message)
         if problem:
             contents.warn(NotRead(f"topic {topic} {problem}", topic))
-
-
-def _count_numbers(schema: str, decoder: Callable[[bytes], Any], entry: McapMessage) -> int:
-    """How many numbers a message has that could be a state or an action; 0 for none, and for types of other things."""
-    if _NO_SIGNALS.search(schema):
-        return 0
-    try:
-        return len(make_joint_message(decode_message(decoder, entry.message.data)).position)
-    except SourceError:
-        return 0
 
 
 def _expected_fields(schema: str) -> Mapping[str, type]:
@@ -233,7 +266,8 @@ def _expected_fields(schema: str) -> Mapping[str, type]:
         return {"name": list, "position": list, "velocity": list, "effort": list}
     if name == _TRAJECTORY_POINT:
         return {"positions": list, "velocities": list, "effort": list}
-    return {"data": list if name in _ARRAY_TYPES else str}
+    kinds = {"std_msgs/String": str, **dict.fromkeys(_ARRAY_TYPES, list)}
+    return {"data": kinds[name]} if name in kinds else {}
 
 
 def _add_image(
@@ -247,6 +281,7 @@ def _add_image(
     topic = entry.channel.topic
     kind = classify_image_message(entry.schema.name if entry.schema else "")
     assert kind is not None
+    kind = settle_image_kind(kind, message)
     if not collector.add(kind, file_number, entry, decoder, message):
         contents.warn(
             NotRead(f"topic {topic} begins between keyframes; its frames before the first are left out")

@@ -494,14 +494,14 @@ def _encode_text(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _number_array(value: int) -> Any:
+def _number_array(*values: int) -> Any:
     import numpy as np
 
-    return np.array([value])
+    return np.array(values)
 
 
 def copy_rlds_record(group: DatasetGroup, item: ExportItem) -> RldsRecord:
-    """The record of the source, byte for byte, and behind it what ARES says of the episode.
+    """The record of the source, byte for byte, and behind it what ARES says of the episode, and its last step.
 
     A feature that is written again takes the place of the one before it (Protocol Buffers, maps): an instruction that
     people correct is written so wherever the record has it.
@@ -514,17 +514,24 @@ def copy_rlds_record(group: DatasetGroup, item: ExportItem) -> RldsRecord:
     payload, content_hash = read_record(media.uri, RecordLocation(media.byte_offset, media.byte_size))
     if content_hash != episode.content_hash:
         raise SourceError("the record has changed since it was ingested", f"{media.uri}, {episode.key}")
-    values = _metadata_values(item)
+    features = parse_tf_example(payload, item.member)
+    values = _metadata_values(item) | _mark_last_step(features)
     if group.corrected_outcomes:
         values[METADATA_PREFIX + "ares_success"] = _number_array(_OUTCOMES[episode.success])
     recorded, embeddings = str(episode.recorded.get("instruction", "")), list[str]()
     if recorded not in ("", item.task.text):
-        features = parse_tf_example(payload, item.member)
         text = b"" if item.task.text == NO_TASK else _encode_text(item.task.text)
         values |= _replace_text(features, _encode_text(recorded), text)
         embeddings = [key for key in features if "language_embedding" in key]
     payload = append_identity(payload + encode_example(values), content_hash)
     return RldsRecord(payload, older_embeddings=tuple(embeddings))
+
+
+def _mark_last_step(features: Mapping[str, Any]) -> dict[str, ExampleValues]:
+    """The flags of the last step where the record sets none."""
+    key = FLAG_KEYS[1]
+    flags = [*features[key].int64_list.value] if key in features else []
+    return {key: _number_array(*flags[:-1], 1)} if flags and not any(flags) else {}
 
 
 def _replace_text(features: Mapping[str, Any], before: bytes, after: bytes) -> dict[str, ExampleValues]:

@@ -1,15 +1,23 @@
-"""A table in CSV as columns of numbers."""
+"""A table in CSV, Parquet, Arrow or JSON lines as columns of numbers."""
 
 from __future__ import annotations
 
 import functools
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ares.console import count_of
 from ares.errors import SourceError
-from ares.input import input_budgets, read_input
+from ares.input import (
+    ARROW_SUFFIX,
+    check_parquet_read,
+    input_budgets,
+    open_arrow,
+    open_parquet,
+    read_input,
+)
 from ares.io import describe_os_error
 
 if TYPE_CHECKING:
@@ -23,6 +31,8 @@ if TYPE_CHECKING:
 _PARSE_FACTOR = 8
 
 _MOST_COLUMNS = 10_000
+# A longer list in a cell is no signal.
+_WIDEST_LIST = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +42,13 @@ class CsvTable:
     Attributes:
         names: Names of the columns, in order.
         num_rows: Rows below the header.
+        pictures: Further columns, of which each cell is a picture.
     """
 
     columns: Any
     names: tuple[str, ...]
     num_rows: int
+    pictures: tuple[str, ...] = ()
 
     def numbers(self, name: str) -> NDArray[np.float64] | NDArray[np.int64] | None:
         """(T,) numbers of a column: int64 where all are whole, else float64 with NaN for empty cells; None for texts.
@@ -80,9 +92,11 @@ def read_csv_table(path: str, state: FileState) -> CsvTable:
     Raises SourceError when it cannot be read, is too large, or its rows have several lengths.
     """
     import pyarrow as pa
-    from pyarrow import csv
+    from pyarrow import csv, json
 
-    budgets = input_budgets()
+    budgets, suffix = input_budgets(), path.lower().rpartition(".")[2]
+    if suffix in ("parquet", "arrow"):
+        return _read_binary_table(path)
     try:
         # Arrow takes several times the size of a text to parse it, and ends the process where it gets no memory.
         data = read_input(path, min(budgets.array_bytes, budgets.memory_bytes // _PARSE_FACTOR))
@@ -97,18 +111,84 @@ def read_csv_table(path: str, state: FileState) -> CsvTable:
         if path.lower().endswith(".tsv")
         else max(",;\t", key=lambda separator: header.count(separator.encode()))
     )
+    # One block: the type of a column follows from all of its rows.
+    block_size = min(len(data) + 1, 2**31 - 1)
     try:
+        if suffix == "jsonl":
+            options = json.ReadOptions(block_size=block_size, use_threads=False)
+            return _make_table(_spread_lists(json.read_json(io.BytesIO(data), read_options=options)), path)
         columns = csv.read_csv(
             io.BytesIO(data),
-            # One block: the type of a column follows from all of its rows.
-            read_options=csv.ReadOptions(block_size=min(len(data) + 1, 2**31 - 1), use_threads=False),
+            read_options=csv.ReadOptions(block_size=block_size, use_threads=False),
             parse_options=csv.ParseOptions(delimiter=delimiter),
         )
-        names = tuple(str(name) for name in columns.column_names)  # fails where they are not UTF-8
+        return _make_table(columns, path)
     except (pa.ArrowException, ValueError) as error:
         raise SourceError("table cannot be parsed", f"{path}: {' '.join(str(error).split())[:300]}") from None
+
+
+def _make_table(columns: Any, path: str, pictures: Sequence[str] = ()) -> CsvTable:
+    """The table of some columns. Raises ValueError for names that are not UTF-8, SourceError for wrong names."""
+    names = tuple(str(name) for name in columns.column_names)
     if len(set(names)) < len(names) or len(names) > _MOST_COLUMNS:
         raise SourceError(
             "table has two columns of one name, or too many", f"{path}: {count_of(len(names), 'column')}"
         )
-    return CsvTable(columns, names, columns.num_rows)
+    return CsvTable(columns, names, columns.num_rows, tuple(pictures))
+
+
+def _read_binary_table(path: str) -> CsvTable:
+    """The table of a Parquet or Arrow file; columns of pictures are only named. Raises SourceError."""
+    import pyarrow as pa
+
+    try:
+        if path.lower().endswith(ARROW_SUFFIX):
+            table = open_arrow(path)
+            table.validate(full=True)
+            pictures = [field.name for field in table.schema if _is_picture(field.type)]
+            return _make_table(_spread_lists(table.drop_columns(pictures)), path, pictures)
+        with open_parquet(path) as file:
+            pictures = [field.name for field in file.schema_arrow if _is_picture(field.type)]
+            names = [name for name in file.schema_arrow.names if name not in pictures]
+            check_parquet_read(file, range(file.metadata.num_row_groups), names, path)
+            return _make_table(_spread_lists(file.read(names)), path, pictures)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise SourceError("table cannot be read", f"{path}: {error}") from None
+
+
+def _is_picture(kind: Any) -> bool:
+    """Whether a cell is a picture: encoded, or as nested lists of numbers."""
+    import pyarrow as pa
+
+    if pa.types.is_struct(kind):
+        return kind.get_field_index("bytes") >= 0
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or _list_depth(kind) == 3)
+
+
+def _list_depth(kind: Any) -> int:
+    import pyarrow as pa
+
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return 1 + _list_depth(kind.value_type) if is_list else 0
+
+
+def _spread_lists(table: Any) -> Any:
+    """The table with a column for each number of lists that have equally many in all rows: "state_0", "state_1".
+
+    Of a cell that refers to a file the path is kept.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns: dict[str, Any] = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        widths = pc.unique(pc.list_value_length(column)).to_pylist() if _list_depth(column.type) == 1 else []
+        if len(widths) == 1 and 0 < (widths[0] or 0) <= _WIDEST_LIST:
+            values = pa.concat_arrays([chunk.flatten() for chunk in column.chunks])
+            names = [f"{name}_{number}" for number in range(widths[0])] if widths[0] > 1 else [name]
+            columns |= {part: values[number :: widths[0]] for number, part in enumerate(names)}
+        elif pa.types.is_struct(column.type) and column.type.get_field_index("path") >= 0:
+            columns[name] = pc.struct_field(column, "path")
+        else:
+            columns[name] = column
+    return pa.table(columns)

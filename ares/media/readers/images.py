@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from ares.errors import MediaError, SourceError
 from ares.formats import INFO_PATH, RecordLocation, parse_tf_example, read_record
-from ares.input import check_relative_path, decode_image, open_parquet, read_input
+from ares.input import (
+    ARROW_SUFFIX,
+    check_relative_path,
+    decode_image,
+    open_arrow,
+    open_parquet,
+    read_input,
+)
 from ares.io import file_state, parse_path
 
 if TYPE_CHECKING:
@@ -48,6 +55,11 @@ def read_parquet_images(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator
 
 
 def _read_rows(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[bytes]:
+    if ref.uri.lower().endswith(ARROW_SUFFIX):
+        column = open_arrow(ref.uri).column(ref.key)
+        first_row = round(ref.start_seconds * ref.rate_hz)
+        yield from (_image_bytes(ref, column[first_row + number].as_py()) for number in frame_numbers)
+        return
     metadata, group_starts = _read_footer(ref.uri, file_state(ref.uri))
     options = {"metadata": metadata, "pre_buffer": False, "buffer_size": _BUFFER_BYTES}
     with open_parquet(ref.uri, long_reads=True, **options) as file:
@@ -88,9 +100,25 @@ def _image_bytes(ref: MediaRef, value: Any) -> bytes:
     path = value.get("path") if isinstance(value, dict) else None
     if isinstance(data, bytes) and data:
         return data
+    if isinstance(data, list) and data:
+        return _encode_nested_list(ref, data)
     if not path:
         raise MediaError("row holds no image", f"{ref.key!r} of {ref.uri}")
     return _read_image_file(ref.uri, str(path))
+
+
+def _encode_nested_list(ref: MediaRef, rows: list[Any]) -> bytes:
+    """PNG of a picture that is stored as nested lists of (H, W, 3) uint8. Raises MediaError."""
+    import cv2
+    import numpy as np
+
+    try:
+        pixels = np.array(rows, np.uint8)
+    except (ValueError, OverflowError, TypeError):
+        pixels = np.empty(0, np.uint8)
+    if pixels.ndim != 3 or pixels.shape[2] != 3:
+        raise MediaError("row holds no image", f"{ref.key!r} of {ref.uri}: lists of {pixels.shape}")
+    return cv2.imencode(".png", pixels[:, :, ::-1])[1].tobytes()
 
 
 def _read_image_file(uri: str, path: str) -> bytes:

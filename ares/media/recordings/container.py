@@ -64,8 +64,8 @@ def scan_mcap(path: str, warnings: list[str]) -> Iterator[McapMessage]:
                 number += 1
 
 
-def read_metadata(path: str, name: str) -> list[dict[str, str]]:
-    """The Metadata records of a name, in file order; chunks are skipped without reading them.
+def read_metadata(path: str) -> list[tuple[str, dict[str, str]]]:
+    """Name and fields of the Metadata records, in file order; chunks are skipped without reading them.
 
     Records behind a cut are lost. Raises SourceError when the file is missing, empty or not an MCAP file.
     """
@@ -74,7 +74,7 @@ def read_metadata(path: str, name: str) -> list[dict[str, str]]:
         from mcap.records import Metadata
 
     records = (record for _, group in _record_groups(path, [], {Opcode.METADATA}) for record in group)
-    return [record.metadata for record in records if isinstance(record, Metadata) and record.name == name]
+    return [(record.name, record.metadata) for record in records if isinstance(record, Metadata)]
 
 
 def read_mcap_messages(file: Any, offset: int) -> list[Message]:

@@ -19,7 +19,7 @@ _KINDS: dict[str, ImageKind] = {"CompressedImage": "encoded", "CompressedVideo":
 _PACKAGES = frozenset({"sensor_msgs", "foxglove", "foxglove_msgs"})
 _RAW = frozenset({"sensor_msgs/Image", "foxglove/RawImage", "foxglove_msgs/RawImage"})
 _CHANNELS = {"rgb8": 3, "bgr8": 3, "mono8": 1}
-_CODECS = {"h264": "h264", "h265": "hevc", "av1": "av1"}
+_CODECS = {"h264": "h264", "h265": "hevc", "hevc": "hevc", "av1": "av1"}
 _DECODERS = {"h264": "h264", "hevc": "hevc", "av1": "libdav1d"}
 # Types of open bitstream units: the sequence header, and those that carry a frame.
 _AV1_SEQUENCE_HEADER = 1
@@ -42,6 +42,11 @@ def classify_image_message(schema: str) -> ImageKind | None:
     return _KINDS.get(message) if package in _PACKAGES else None
 
 
+def settle_image_kind(kind: ImageKind, message: Any) -> ImageKind:
+    """How a decoded message holds its image: a CompressedImage may hold a frame of a video."""
+    return "video" if kind == "encoded" and video_codec(message) else kind
+
+
 def list_image_message_fields(kind: ImageKind) -> Mapping[str, type]:
     """The fields of an image message, for `require_fields`."""
     if kind == "raw":
@@ -57,8 +62,8 @@ def image_message_info(kind: ImageKind, message: Any) -> ImageInfo:
     if kind == "raw":
         return _raw_image_info(message)
     if kind == "video":
-        codec = _CODECS.get(message.format.lower())
-        if codec is None:
+        codec = video_codec(message)
+        if not codec:
             raise SourceError("its video codec is not read", repr(message.format))
         frame = next((frame for _, frame in decode_access_units(codec, [(0, message.data)])), None)
         if frame is None:
@@ -112,8 +117,8 @@ def decode_image_message(kind: ImageKind, message: Any, where: str) -> NDArray[n
 
 
 def video_codec(message: Any) -> str:
-    """Codec of a CompressedVideo message; "" for an unsupported one."""
-    return _CODECS.get(message.format.lower(), "")
+    """Codec of the video of a message; "" for an unsupported one, and for a picture."""
+    return _CODECS.get(message.format.lower().replace(".", ""), "")
 
 
 def is_keyframe(codec: str, data: bytes) -> bool:

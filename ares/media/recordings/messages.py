@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ares.errors import SourceError
 from ares.imports import needs_extra
+from ares.input import parse_json
 from ares.media.recordings.ros_types import make_ros1_decoder
 
 if TYPE_CHECKING:
@@ -51,6 +54,8 @@ class MessageDecoders:
 
         if channel.message_encoding == "ros1" and schema and schema.encoding == "ros1msg":
             return make_ros1_decoder(schema.name, channel.metadata.get("md5sum", ""))
+        if channel.message_encoding == "json":
+            return _decode_json
         try:
             decoders = (factory.decoder_for(channel.message_encoding, schema) for factory in self._factories)
             return next((decoder for decoder in decoders if decoder is not None), None)
@@ -62,6 +67,16 @@ class MessageDecoders:
             raise SourceError(
                 "its schema cannot be parsed", f"{name}: {type(error).__name__}({error})"
             ) from None
+
+
+def _decode_json(data: bytes) -> Any:
+    """A message in JSON; the bytes of a picture stand in it as base64. Raises ValueError for anything but an object."""
+    message = parse_json(data, "message", object_hook=lambda fields: SimpleNamespace(**fields))
+    if not isinstance(message, SimpleNamespace):
+        raise ValueError("no object")
+    if isinstance(getattr(message, "data", None), str) and hasattr(message, "frame_id"):
+        message.data = base64.b64decode(message.data, validate=True)
+    return message
 
 
 def decode_message(decoder: Callable[[bytes], Any], data: bytes) -> Any:
@@ -92,7 +107,7 @@ def header_time(message: Any) -> int | None:
     """Nanoseconds of a message's timestamp (ROS header, Foxglove timestamp), or None when it has none."""
     header = getattr(message, "header", None)
     stamp = getattr(message, "timestamp", None) if header is None else getattr(header, "stamp", None)
-    for seconds_name, nanoseconds_name in (("sec", "nanosec"), ("seconds", "nanos")):
+    for seconds_name, nanoseconds_name in (("sec", "nanosec"), ("seconds", "nanos"), ("sec", "nsec")):
         seconds, nanoseconds = getattr(stamp, seconds_name, None), getattr(stamp, nanoseconds_name, None)
         if isinstance(seconds, int) and isinstance(nanoseconds, int):
             return _clamp_time(seconds * 10**9 + nanoseconds)

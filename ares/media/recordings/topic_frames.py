@@ -37,6 +37,7 @@ from ares.media.recordings.images import (
     decode_image_message,
     is_keyframe,
     list_image_message_fields,
+    settle_image_kind,
     video_codec,
 )
 
@@ -174,7 +175,7 @@ def index_images(files: tuple[tuple[str, int, str], ...]) -> dict[str, TopicImag
                 require_fields(message, list_image_message_fields(kind))
             except SourceError:  # reported when the recording was ingested, which skips it too
                 continue
-            collector.add(kind, number, entry, decoder, message)
+            collector.add(settle_image_kind(kind, message), number, entry, decoder, message)
     return collector.finish()
 
 

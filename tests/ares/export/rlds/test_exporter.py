@@ -68,6 +68,15 @@ def test_copied_records_begin_with_the_bytes_of_the_source(
         assert values(payload, "episode_metadata/ares_episode_id") == [row["episode_id"].encode()]
 
 
+def test_a_copied_record_that_marks_no_end_gets_one(ws: Workspace, shared_data: Path, tmp_path: Path) -> None:
+    ingest_paths(ws.stores, [str(shared_data / "reported" / "oxe11_is_last")], quiet=True)
+    ws.sets.create("made", sorted(ws.stores.tables.episodes.ids()), {})
+    assert ws.export("made", tmp_path / "out", format="rlds", quiet=True).copied_records == 3
+    (folder,) = (tmp_path / "out" / "turk_like").iterdir()
+    ends = [values(payload, "steps/is_last") for payload in records(folder)]
+    assert sorted(map(len, ends)) == [2, 30, 30] and all(flags[-1] == sum(flags) == 1 for flags in ends)
+
+
 def test_records_written_anew_keep_the_images_of_the_source(
     sample_workspace: Workspace, tmp_path: Path
 ) -> None:

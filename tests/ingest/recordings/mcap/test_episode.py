@@ -84,12 +84,16 @@ def unstamped(entry: Entry, number: int) -> Entry:
 
 
 SERVICE = ("/srv/_service_event", "test_msgs/srv/Empty_Event", START, b"\x00\x01\x00\x00\x01\x00\x00\x00")
+SERVICE_SKIPPED = (
+    "topic /srv/_service_event is skipped: its schema cannot be parsed: test_msgs/srv/Empty_Event is a service, not a"
+    " message"
+)
 EMPTY = [("/js", JOINTS, START + k, joints(START + k, [], [])) for k in range(3)]
 UNEVEN = [START + STEP * k + 30_000_000 * (k % 2) for k in range(10)]
 STAMPS = "topic /joint_states has messages without header stamps; it goes by publish times"
 # Entries, and what is said of them.
 WARNED: dict[str, tuple[list[Entry], list[str]]] = {
-    "service": ([SERVICE, *states()], ["topic /srv/_service_event is skipped: its schema cannot be parsed"]),
+    "service": ([SERVICE, *states()], [SERVICE_SKIPPED]),
     "broken message": (
         [*states(), ("/joint_states", JOINTS, START + 1, b"\x00\x01\x00\x00\x01")],
         ["topic /joint_states: message is not what its schema says"],
@@ -131,7 +135,9 @@ def test_what_is_wrong_with_a_topic_is_said_and_its_steps_are_kept(
 def test_a_channel_of_another_encoding_is_skipped(kit: Any, tmp_path: Path) -> None:
     wrong = ("/other", "std_msgs/msg/String", START, b"abc")
     record = kit.read(kit.write(tmp_path / "b.mcap", [wrong, *states()], encoding="wrong_format"))
-    assert record.warnings == ("topic /other is skipped: its message encoding is not known",)
+    assert record.warnings == (
+        "topic /other is skipped: its message encoding is not known: 'wrong_format' with schema encoding 'ros2msg'",
+    )
 
 
 def test_steps_are_the_images_and_hold_the_latest_sample(kit: Any, tmp_path: Path) -> None:

@@ -100,7 +100,8 @@ def test_topics_with_dots_in_their_names(kit: Any, tmp_path: Path) -> None:
 
 def test_every_topic_is_shown_with_its_type_count_and_rate(kit: Any, tmp_path: Path) -> None:
     shown = show_specs(request_for([str(recording(kit, tmp_path))]))
-    assert "#   /tool (T x 3 geometry_msgs/msg/PointStamped, 10 messages, 10 Hz): not stored" in shown
+    kept = "kept as a separate signal (geometry_msgs/msg/PointStamped, 10 messages, 10 Hz)"
+    assert f"#   /tool (T x 3 float64): {kept}" in shown
     assert (
         "#   /joint_states (T x 2 float64): state (sensor_msgs/msg/JointState, 10 messages, 10 Hz)" in shown
     )
@@ -118,7 +119,7 @@ def test_every_topic_is_shown_with_its_type_count_and_rate(kit: Any, tmp_path: P
             "takes 1 to 9 of /tool, which has 3 numbers",
         ),
         ("timestamps: /toool", "did you mean '/tool'?"),
-        ("timestamps: /tool", "it is to be a camera or a topic of state or action: /camera/front"),
+        ("timestamps: /done", "it is to be a camera or a topic of state or action: /camera/front"),
         ("language: [/nte]", "language names '/nte'"),
         ("reward: /tool", "is not one number per step"),
     ],

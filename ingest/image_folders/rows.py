@@ -1,0 +1,182 @@
+"""Tables of which each row is a step of one of several episodes: which rows are of which, and their pictures."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ares.episode import Camera, MediaRef, NotRead
+from ares.errors import MediaError, SourceError
+from ares.input import check_relative_path, parse_image_header
+from ares.io import FolderEntries, file_state, is_url
+from ares.media import IMAGE_SUFFIXES, CsvTable, read_csv_table, read_parquet_images
+from ares_ingest.files import describe_camera, probe_once, whole_video
+from ares_ingest.image_folders.tables import VIDEO_SUFFIXES, assign_column_roles, column_role
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.io import FileState
+
+ROW_SUFFIXES = (".parquet", ".arrow", ".jsonl", ".csv", ".tsv")
+# What numbers the files of one table: "train-00000-of-00002".
+_FILE_NUMBER = re.compile(r"[-_]?\d.*$")
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRows:
+    """The rows of one episode.
+
+    Attributes:
+        paths: The files of the table, one after the other.
+        column: Column that names the episodes, or "" where the table is one episode.
+        value: What stands in it.
+    """
+
+    paths: tuple[str, ...]
+    column: str
+    value: int | str
+
+    def read(self) -> tuple[CsvTable, NDArray[np.int64]]:
+        """The rows, and their (T,) numbers in the table, in the order of the frames. Raises SourceError."""
+        import numpy as np
+
+        table = read_row_table(self.paths)
+        numbers = np.arange(table.num_rows)
+        if self.column:
+            values = np.array(table.columns.column(self.column).to_pylist(), object)
+            numbers = np.flatnonzero(values == self.value)
+        frames = table.numbers("frame_index") if "frame_index" in table.names else None
+        if frames is not None:
+            numbers = numbers[np.argsort(frames[numbers], kind="stable")]
+        columns = table.columns.take(numbers)
+        return replace(table, columns=columns, num_rows=columns.num_rows), numbers
+
+    def find_cameras(
+        self, table: CsvTable, numbers: NDArray[np.int64], rate_hz: float, digest: Any
+    ) -> Iterator[Camera | NotRead]:
+        """The pictures and videos of the columns, or why a camera is left out.
+
+        Args:
+            table: The rows.
+            numbers: (T,) their numbers in the table.
+            rate_hz: Steps per second.
+            digest: Hash to which pictures are added.
+        """
+        for column in table.pictures:
+            yield self._find_pictures(column, numbers, rate_hz, digest)
+        for column in table.names:
+            if (table.texts(column)[:1] or [""])[0].lower().endswith(IMAGE_SUFFIXES):
+                yield NotRead(f"camera {column} is left out: rows of several episodes name its files", column)
+            for path in find_named_videos(table, column, self.paths[0])[:1]:
+                try:
+                    info = probe_once(path)
+                    yield describe_camera(_camera_name(column), info, whole_video(path, info))
+                except SourceError as error:
+                    yield NotRead(f"camera {_camera_name(column)} is left out: {error.reason}", column)
+
+    def _find_pictures(
+        self, column: str, numbers: NDArray[np.int64], rate_hz: float, digest: Any
+    ) -> Camera | NotRead:
+        """The camera of a column, whose pictures lie row after row in one file."""
+        first, name, size = int(numbers[0]), _camera_name(column), 0
+        for path in self.paths:
+            if first < (size := read_csv_table(path, file_state(path)).num_rows):
+                break
+            first -= size
+        media = MediaRef(
+            kind="parquet",
+            uri=path,
+            start_seconds=first / rate_hz,
+            stop_seconds=(first + len(numbers)) / rate_hz,
+            num_frames=len(numbers),
+            rate_hz=rate_hz,
+            key=column,
+        )
+        if (numbers[1:] - numbers[:-1] != 1).any() or first + len(numbers) > size:
+            return NotRead(f"camera {name} is left out: its rows do not lie together in one file", column)
+        try:
+            (data,) = read_parquet_images(media, [0])
+        except MediaError as error:
+            return NotRead(f"camera {name} is left out: {error.reason}", column)
+        digest.update(data)
+        info = parse_image_header(data)
+        return describe_camera(name, info, media) if info else NotRead(f"{column} holds no picture", column)
+
+
+def _camera_name(column: str) -> str:
+    return column.removeprefix("observation.images.")
+
+
+def find_named_videos(table: CsvTable, column: str, path: str) -> list[str]:
+    """The videos that a column of a table names, each once, from the folder of its file or one of those above on."""
+    names = [name for name in dict.fromkeys(table.texts(column)) if name.lower().endswith(VIDEO_SUFFIXES)]
+    parents = [*Path(path).parents][:3]
+    return [
+        str(next((folder / name for folder in parents if (folder / name).is_file()), parents[0] / name))
+        for name in (check_relative_path(name, path) for name in names)
+    ]
+
+
+def list_row_tables(folder: FolderEntries) -> list[tuple[str, ...]]:
+    """The tables of a folder whose rows are steps of episodes, each with its files.
+
+    Such a table has numbers of state and action, or one of them with the time or number of a step. In CSV a column
+    names several episodes; another file without one is an episode.
+    """
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name in sorted(folder.files) if not is_url(str(folder.path)) else ():
+        stem, _, suffix = name.rpartition(".")
+        if name.lower().endswith(ROW_SUFFIXES) and stem:
+            groups.setdefault((_FILE_NUMBER.sub("", stem), suffix), []).append(str(folder.path / name))
+    return [tuple(paths) for paths in groups.values() if _holds_steps(paths[0])]
+
+
+def _holds_steps(path: str) -> bool:
+    try:
+        table = read_csv_table(path, file_state(path))
+    except (SourceError, OSError):
+        return False
+    roles = assign_column_roles(name for name in table.names if table.numbers(name) is not None)
+    kinds = [roles.state, roles.action, roles.time or roles.order]
+    column = find_episode_column(table.names)
+    # A table of one episode in CSV may have pictures beside it.
+    has_episodes = not path.lower().endswith((".csv", ".tsv")) or (
+        bool(column) and len(table.columns[column].unique()) > 1
+    )
+    return has_episodes and bool(roles.state or roles.action) and sum(map(bool, kinds)) > 1
+
+
+def find_episode_column(names: Iterable[str]) -> str:
+    """The column that names the episode of a row; "" for none."""
+    return next((name for name in names if column_role(name) == "episode"), "")
+
+
+def list_episodes(paths: tuple[str, ...]) -> list[EpisodeRows]:
+    """The episodes of a table, in the order of their first rows. Raises SourceError where it cannot be read."""
+    table = read_row_table(paths)
+    if not (column := find_episode_column(table.names)):
+        return [EpisodeRows((path,), "", "") for path in paths]
+    return [EpisodeRows(paths, column, value) for value in dict.fromkeys(table.columns[column].to_pylist())]
+
+
+def read_row_table(paths: tuple[str, ...]) -> CsvTable:
+    """The rows of all files of a table, one after the other. Raises SourceError."""
+    return _read_files(tuple((path, file_state(path)) for path in paths))
+
+
+@functools.lru_cache(maxsize=2)
+def _read_files(states: tuple[tuple[str, FileState], ...]) -> CsvTable:
+    import pyarrow as pa
+
+    tables = [read_csv_table(path, state) for path, state in states]
+    try:
+        columns = pa.concat_tables([table.columns for table in tables], promote_options="permissive")
+    except pa.ArrowException as error:
+        raise SourceError("the files of a table have other columns", f"{states[0][0]}: {error}") from None
+    return CsvTable(columns, tuple(columns.column_names), columns.num_rows, tables[0].pictures)
