@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 # Two trajectories are one motion where the squared difference over what they share is at most this share of the motion.
 _MOST_DIFFERENT = 0.01
-# Actions of copies differ by rounding, and by the moments at which they are compared.
-_MOST_DIFFERENT_ACTIONS = 0.05
 # No robot is recorded at fewer than one step in ten seconds: a clock that says so jumps.
 _MOST_ROWS_PER_STEP = 100
 
@@ -176,7 +174,7 @@ def _find_differing(matches: Mapping[Pair, SignalMatch], trajectories: StoredTra
         if numbers.keys() >= {*pair}:
             left, right = (trajectories[numbers[position]] for position in pair)
             is_still = not (count_moving_steps(left) or count_moving_steps(right))
-            if not is_still and _measure_difference(left, right, match.shift) > _MOST_DIFFERENT_ACTIONS:
+            if not is_still and _measure_difference(left, right, match.shift) > _MOST_DIFFERENT:
                 yield pair
 
 
