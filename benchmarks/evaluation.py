@@ -62,21 +62,21 @@ def measure_numbers(rng: np.random.Generator, comparisons: int) -> Iterator[str]
         said, ratios = list[int](), list[float]()
         while len(ratios) < comparisons:
             first, second = draw_results(rng, rates, luck, _MOST_FURTHER)
-            sides = (
+            sides = [
                 [Trial("", "t", str(start), float(score)) for start, score in enumerate(side[:seen])]
                 for side in (first, second)
-            )
-            missing = compare_trials(("a", "b"), *sides, 0.2).missing
+            ]
+            missing = compare_trials(("a", "b"), sides[0], sides[1], 0.2).missing
             if missing:
                 looks = range(seen + _LOOK, _MOST_FURTHER + 1, _LOOK)
                 decided = (count for count in looks if rules_out((first - second)[:count], 0.0))
                 said.append(missing)
                 ratios.append((next(decided, np.inf) - seen) / missing)
-        needed, decided = np.quantile(ratios, 0.8, method="higher"), np.mean(np.array(ratios) <= 1)
+        needed, by_then = np.quantile(ratios, 0.8, method="higher"), np.mean(np.array(ratios) <= 1)
         yield (
             f"success {rates[0]:g} and {rates[1]:g}, {luck:.0%} of starts decide, after {seen} trials: said "
             f"{np.median(said):.0f} more ({np.quantile(said, 0.1):.0f} to {np.quantile(said, 0.9):.0f}); "
-            f"{decided:.0%} are decided by then, 80 % by {needed:.2f} times as many"
+            f"{by_then:.0%} are decided by then, 80 % by {needed:.2f} times as many"
         )
 
 

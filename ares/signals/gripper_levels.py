@@ -69,10 +69,10 @@ def turned_commands(
     def support(expected: NDArray[np.float64]) -> NDArray[np.float64]:
         """(P, 2) share of the episodes that have a level as expected."""
         near = np.abs(others[:, :, None] - expected[None, :, :, None]) <= width[None, :, None, None]
-        return np.asarray(near.all(axis=4).any(axis=3).mean(axis=0))
+        return np.asarray(np.any(np.all(near, axis=4), axis=3).mean(axis=0))
 
     says = np.abs(mirrored - levels)[:, :, 0] > width[:, None, 0]
-    says &= (width > 0).all(axis=1)[:, None]
+    says &= np.all(width > 0, axis=1)[:, None]
     own, other = support(levels), support(mirrored)
     against = says & (other >= _MOST_AGREE) & (other >= _TURNED_ODDS * own)
     is_turned = against.any(axis=1) & ~(says & (own > other)).any(axis=1)

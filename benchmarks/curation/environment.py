@@ -44,7 +44,8 @@ def prepare_simulation(cache: Path, *, render: bool) -> Path:
         "-r",
         _REQUIREMENTS,
     ]
-    for command in ([Path(sys.executable), "-m", "venv", environment], pip):
+    venv: list[str | Path] = [sys.executable, "-m", "venv", environment]
+    for command in (venv, pip):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             reason = (done.stderr or done.stdout).strip().splitlines()[-1:]

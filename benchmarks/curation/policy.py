@@ -81,7 +81,7 @@ def train_policy(
         said = network(inputs[rows] + noise * torch.randn(_BATCH, inputs.shape[1]))
         loss = torch.nn.functional.smooth_l1_loss(said, targets[rows], beta=0.1)
         optimiser.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         schedule.step()
     arrays = {"mean": mean, "scale": scale}
@@ -96,7 +96,8 @@ def _text_vector(text: str) -> NDArray[np.float32]:
     import numpy as np
 
     digest = hashlib.sha256(text.encode()).digest()
-    return np.unpackbits(np.frombuffer(digest, np.uint8))[:_TEXT_WIDTH].astype(np.float32) * 2 - 1
+    bits = np.unpackbits(np.frombuffer(digest, np.uint8))[:_TEXT_WIDTH]
+    return np.asarray(bits * 2.0 - 1, np.float32)
 
 
 def _chunks(actions: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -104,4 +105,4 @@ def _chunks(actions: NDArray[np.float32]) -> NDArray[np.float32]:
     import numpy as np
 
     rows = np.minimum(np.arange(len(actions))[:, None] + np.arange(_CHUNK), len(actions) - 1)
-    return actions[rows].reshape(len(actions), -1)
+    return np.asarray(actions[rows].reshape(len(actions), -1), np.float32)

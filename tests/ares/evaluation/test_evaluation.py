@@ -29,8 +29,8 @@ def _write(path: Path, *lines: str, header: str = "policy,set,task,start,success
 def _compare(
     first: list[tuple[str, str, float]], second: list[tuple[str, str, float]], planned: float = 0.15
 ) -> Comparison:
-    sides = ([Trial(name, *trial) for trial in trials] for name, trials in (("a", first), ("b", second)))
-    return compare_trials(("a", "b"), *sides, planned)
+    sides = [[Trial(name, *trial) for trial in trials] for name, trials in (("a", first), ("b", second))]
+    return compare_trials(("a", "b"), sides[0], sides[1], planned)
 
 
 def test_trials_of_equal_starts_are_pairs_and_others_are_paired_in_order() -> None:
