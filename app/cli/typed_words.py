@@ -43,6 +43,7 @@ ares | history log | `ares undo --list` shows what was done
 ares | errors failed | `ares failures list` shows what failed
 ares | version | `ares --version` prints it
 ares | config settings env | `ares doctor --environment` shows them; settings stand in ares.toml
+ares annotate | valuation | `ws.set_values(NAME, ...)` in Python stores scores of your own
 ares set | ls | `ares set list` lists sets
 ares set | rm remove drop | `ares set delete NAME` deletes a set
 ares set | new add make freeze | `ares set create NAME --where SQL` freezes a set
