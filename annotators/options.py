@@ -12,7 +12,7 @@ from ares.errors import RequestError
 
 _MODEL_ATTRIBUTE = "options_model"
 # Of the annotators that ship, those that measure signals and columns: they have no model.
-WITHOUT_MODEL = ("motion", "valuation")
+WITHOUT_MODEL = ("motion",)
 
 
 class AnnotatorOptions(BaseModel):

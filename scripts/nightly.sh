@@ -5,12 +5,12 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 bin="${ARES_BIN:-.venv/bin}"
 tests=(-n auto --dist worksteal) torture=(--minutes 60) mutants=(--minutes 60)
-rows=(9 18) memory=(memory)
+rows=(9 18) memory=(memory) curation=(--nightly)
 case "${1:-}" in
     "") ;;
     small)
         tests=(--collect-only) torture=(--short) mutants=(--count 2 --goal 0 --match ares/export/retime.py --tests tests/ares/export/test_retime.py)
-        rows+=(--sizes 24 --rounds 0) memory+=(--sizes 5 10)
+        rows+=(--sizes 24 --rounds 0) memory+=(--sizes 5 10) curation=(--small)
         ;;
     *) echo "usage: scripts/nightly.sh [small]" >&2; exit 2 ;;
 esac
@@ -30,5 +30,6 @@ part "marked tests" "$bin/python" -m pytest -q -m nightly "${tests[@]}"
 part "torture" "$bin/python" -m tests.torture "${torture[@]}"
 part "mutants" "$bin/python" -m tests.mutants "${mutants[@]}"
 part "a million rows" "$bin/python" -m benchmarks.run "${rows[@]}"
+part "curated sets" "$bin/python" -m benchmarks.curation "${curation[@]}"
 part "memory" "$bin/python" -m benchmarks.run "${memory[@]}"
 exit $status

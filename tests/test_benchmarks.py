@@ -176,6 +176,20 @@ def test_every_operation_of_memory_runs(
         assert ws.stores.tables.episodes.count() == 20 and sorted(ws.sets) == ["every", "good"]
 
 
+@pytest.mark.slow
+def test_policies_of_a_curated_pool_are_rolled_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _run_benchmark(f"curation.__main__ --small --folder {tmp_path}", monkeypatch)
+    printed = capsys.readouterr().out
+    if printed.startswith("not run: "):
+        pytest.skip(printed.strip())
+    assert "| failure | 6 | 6 |" in printed and "| gripper inverted | 6 | 6 | A013 6" in printed
+    rows = re.findall(r"(?m)^\| (all|random|success filter|ARES|clean) \| (\d+) \| \d\.\d{3} ", printed)
+    assert [count for _, count in rows[:1] + rows[2:3] + rows[4:]] == ["54", "48", "24"]
+    assert rows[1][1] == rows[3][1] and re.search(r"ARES minus random: [+-]\d\.\d{3} \(", printed)
+
+
 @pytest.mark.nightly
 def test_the_map_is_measured_in_a_browser(
     chromium: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

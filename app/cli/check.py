@@ -85,6 +85,13 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     add_reading_arguments(parser)
     parser.add_argument("--limit", type=episode_count, metavar="N", help="check at most N episodes")
     parser.add_argument(
+        "--listed",
+        type=episode_count,
+        default=20,
+        metavar="N",
+        help="list at most N findings of each code in the JSON, the worst (default: 20)",
+    )
+    parser.add_argument(
         "--video", action="store_true", help="decode the videos too, each file once, and check them"
     )
     add_workspace_arguments(parser, default="not used where a SOURCE is to be read")
@@ -96,7 +103,8 @@ def run_check(args: argparse.Namespace) -> int:
         with TemporaryDirectory() as folder:
             _name_workspace_sources(args, Path(folder))
             return run_check(args)
-    report = check_datasets(CheckRequest(datasets=_requested_datasets(args), video=args.video))
+    request = CheckRequest(datasets=_requested_datasets(args), video=args.video, num_listed=args.listed)
+    report = check_datasets(request)
     answer(args, report.to_json(), lambda: paragraphs(_check_report_blocks(report)))
     if not report.num_episodes:
         return ExitStatus.REFUSED

@@ -28,7 +28,7 @@ from ares_app.stop_signals import end_process
 COMMAND_GROUPS = {
     "data": ("ingest", "check", "fix", "audit", "show", "statistics"),
     "annotation and people": ("annotate", "use", "rubric", "review", "correct", "tag", "note"),
-    "selection": ("search", "set", "remove", "undo"),
+    "selection": ("search", "set", "evaluate", "remove", "undo"),
     "out and upkeep": ("export", "app", "status", "failures", "index", "doctor", "demo"),
 }
 EXAMPLES = (
@@ -120,6 +120,11 @@ COMMANDS = {
             "ares set list --output csv",
             "ares set show accepted@2",
         ),
+    ),
+    "evaluate": CommandEntry(
+        "ares_app.cli.evaluate",
+        "add results of trained policies, and compare two of them",
+        ("ares evaluate add results.csv", "ares evaluate compare act-clean act-all --difference .2"),
     ),
     "tag": CommandEntry(
         "ares_app.cli.tags_and_notes",

@@ -27,7 +27,7 @@ ares | import load add read download init new | `ares ingest SOURCE` reads a dat
 ares | view serve ui gui dashboard launch open browse visualize viz play watch | `ares app` opens the dashboard
 ares | label | `ares annotate caption` asks a model, `ares review next` a person; `ares tag add TAG EPISODE_ID` tags
 ares | caption embed grade motion segment success | `ares annotate caption` captions; so do the others
-ares | judge score rate evaluate eval | `ares annotate grade` judges captions, `ares annotate success` outcomes
+ares | judge score rate | `ares annotate grade` judges captions, `ares annotate success` outcomes
 ares | retry | `ares annotate caption --retry-failed` tries again what failed
 ares | untag | `ares tag remove TAG EPISODE_ID` takes a tag away
 ares | dedupe dedup deduplicate duplicates | `ares audit duplicates` finds copies, `ares set create NAME --dedupe`

@@ -16,7 +16,7 @@ _GROUP_STARTS: Mapping[str, tuple[str, ...]] = {
     "attributes": ("attr_", "attributes_"),
     "motion": (
         "path_length", "mean_speed", "peak_speed", "jerk", "sparc", "joint_", "idle_share", "direction_changes",
-        "gripper_events", "hand_events", "action_", "valuation",
+        "gripper_events", "hand_events", "action_",
     ),
     "checks": ("quality_", "instruction_fits", "corrected_instruction", "instruction_"),
     "grade": ("grade", "acceptable", "reviewe", "disagreement"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ares.checks.codes import (
     OFFSET,
+    SIGN_FLIP,
     TURNED,
     TURNED_MOTION,
     UNIT_CLASH,
@@ -23,6 +24,7 @@ from ares.signals import (
     is_turned,
     pair_offsets,
     paired_dimensions,
+    turned_commands,
 )
 
 if TYPE_CHECKING:
@@ -59,10 +61,11 @@ _SAME_FACTOR, _MOST_JOINTS = 3.0, 0.6
 
 
 def check_conventions(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[QualityFinding]:
-    """A019 of a whole episode, A022 and A023."""
+    """A013 of grippers, A019 of a whole episode, A022 and A023."""
     if not signals.state.shape[1]:
         return
     positions = episode_positions(signals)
+    yield from _check_grippers(signals, positions, typical)
     turned = tuple(_check_turned(signals, positions, typical))
     yield from turned
     names = {finding.dimension for finding in turned}
@@ -105,6 +108,27 @@ def check_joint_unit(
     ):
         confidence = finding_confidence(max(factor, 1 / factor), _UNIT_FACTOR)
         yield make_finding(UNIT_CLASH, "state", size=factor, confidence=confidence)
+
+
+def _check_grippers(
+    signals: EpisodeSignals, positions: EpisodePositions, typical: TypicalEpisode
+) -> Iterator[QualityFinding]:
+    """A013 of grippers that stay where the other episodes of their task have the opposite command."""
+    import numpy as np
+
+    pairs = paired_dimensions(signals.state_names, signals.action_names)
+    if not pairs or positions.task not in typical.grippers:
+        return
+    of_state, of_action = map(list, zip(*pairs, strict=True))
+    ends = (typical.action.low[of_action], typical.state.low[of_state])
+    far_ends = (typical.action.high[of_action], typical.state.high[of_state])
+    bounds = np.array([ends, far_ends]).transpose(2, 0, 1)
+    sizes = turned_commands(positions.grippers, typical.grippers[positions.task], bounds)
+    names = tuple(signals.action_names[number] for number in of_action)
+    sizes_off = np.where(sizes > 0, sizes, np.nan)
+    yield from findings_of(
+        SIGN_FLIP, "action", names, sizes_off, 0.5 * np.ones(len(pairs)), np.zeros(len(pairs))
+    )
 
 
 def _check_turned(

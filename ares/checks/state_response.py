@@ -70,7 +70,8 @@ def check_state_against_action(
 ) -> tuple[EpisodeActionLag, tuple[QualityFinding, ...]]:
     """A012, A013, A014 and A022 without named commands, and the lag of the episode."""
     bars = typical.motion_bars(signals.state_names, signals.action_names)
-    aligned = estimate_action_lag(signals, typical.meaning, bars) if typical.meaning else None
+    usual = typical.lag_steps if typical.num_lags >= _FEWEST_LAGS else None
+    aligned = estimate_action_lag(signals, typical.meaning, bars, usual) if typical.meaning else None
     if aligned is None:
         return EpisodeActionLag(steps=None, could_say=False), ()
     lag = EpisodeActionLag(
@@ -112,11 +113,12 @@ def _check_lag(
 def _check_pairs(
     signals: EpisodeSignals, aligned: ActionLagEstimate, typical: TypicalEpisode
 ) -> Iterator[QualityFinding]:
-    """Sign and gain of each pair; they say something only where the lag is known."""
+    """Sign and gain of each pair: the sign at the usual lag where that of the episode is unknown, the gain never."""
     import numpy as np
 
     pairs = paired_dimensions(signals.state_names, signals.action_names)
-    if aligned.lag_steps is None or not pairs:
+    is_known = aligned.lag_steps is not None
+    if not pairs or not (is_known or typical.num_lags >= _FEWEST_LAGS):
         return
     names = tuple(signals.action_names[command] for _, command in pairs)
     ranges = np.ptp(signals.state, axis=0)[[number for number, _ in pairs]]
@@ -127,7 +129,12 @@ def _check_pairs(
     yield from findings_of(SIGN_FLIP, "action", names, flipped, _FLIPPED * unit, zeros)
     known = (typical.gains != 0) & (aligned.gains != 0)
     factor = np.abs(aligned.gains / np.where(known, typical.gains, np.nan))
-    says = arms & (aligned.correlations > _GAIN_CORRELATION) & (typical.correlations > _GAIN_CORRELATION)
+    says = (
+        arms
+        & is_known
+        & (aligned.correlations > _GAIN_CORRELATION)
+        & (typical.correlations > _GAIN_CORRELATION)
+    )
     larger = np.where(says, np.maximum(factor, 1 / factor), np.nan)
     yield from findings_of(GAIN, "action", names, larger, _GAIN_FACTOR * unit, zeros)
 

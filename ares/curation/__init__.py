@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Copies as Copies,
         CopyPair as CopyPair,
         find_copies as find_copies,
+        read_rows as read_rows,
     )
     from ares.curation.duplicate_groups import (
         DUPLICATE_GROUP as DUPLICATE_GROUP,

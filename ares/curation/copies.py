@@ -158,10 +158,10 @@ def find_copies(stores: Stores, ids: Collection[str]) -> Copies:
         ids: Ids of the episodes; those that are not in the workspace are left out.
     """
     stores.catch_up()
-    rows = read_rows(stores, ids, ["content_hash"])
+    rows = read_rows(stores, ids, ["content_hash", "dataset"])
     known: list[str] = rows["episode_id"].to_pylist()
     with tempfile.TemporaryDirectory(prefix="ares-copies-") as folder:
-        signals = find_signal_copies(stores, known, Path(folder))
+        signals = find_signal_copies(stores, known, rows["dataset"].to_pylist(), Path(folder))
         equal = {*_equal_values(rows["content_hash"].to_pylist()), *_equal_recordings(stores, known, signals)}
         waiting = [pair for pair in signals.matches if pair not in equal]
         needs_all = len(signals.layouts) < len(known)
@@ -206,6 +206,7 @@ def _judge_signals(signals: SignalCopies, pair: Pair, videos: SmallVideos, ids: 
     elif videos.unreadable.isdisjoint(pair):
         has_states = any(layout.startswith("state ") for layout in signals.shared_layouts(pair))
         is_copy = match.kind == "state" or not has_states
+    is_copy = is_copy and pair not in signals.commanded_twice
     return CopyPair(
         *_name_pair(ids, pair),
         "signals",
@@ -231,7 +232,8 @@ def _compare_scenes(
     position_of = {episode_id: position for position, episode_id in enumerate(ids)}
     representatives = {position_of[group[0]] for group in links.groups()}
     # By how many steps each episode of one motion lies later.
-    for offsets in _add_up({pair: -match.shift for pair, match in signals.matches.items()}):
+    one_motion = signals.matches.keys() - signals.commanded_twice
+    for offsets in _add_up({pair: -signals.matches[pair].shift for pair in sorted(one_motion)}):
         scenes: list[int] = []
         for position in sorted(offsets.keys() & representatives):
             if position not in videos:

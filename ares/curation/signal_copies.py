@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,19 +59,23 @@ class SignalCopies:
         layouts: By position the layouts that were compared, such as "state pose"; none for an episode without signals.
         digests: By position a hash of all signals; equal ones are the same to the last bit.
         moving: By position the tenths of a second from the first to the last motion.
+        commanded_twice: The matches within a dataset whose actions differ; another may say the same in another way.
     """
 
     matches: dict[Pair, SignalMatch] = field(default_factory=dict)
     layouts: dict[int, tuple[str, ...]] = field(default_factory=dict)
     digests: dict[int, bytes] = field(default_factory=dict)
     moving: dict[int, int] = field(default_factory=dict)
+    commanded_twice: set[Pair] = field(default_factory=set)
 
     def shared_layouts(self, pair: Pair) -> set[str]:
         """The layouts in which two episodes were compared with each other."""
         return {*self.layouts.get(pair[0], ())} & {*self.layouts.get(pair[1], ())}
 
 
-def find_signal_copies(stores: Stores, ids: Sequence[str], folder: Path) -> SignalCopies:
+def find_signal_copies(
+    stores: Stores, ids: Sequence[str], datasets: Sequence[str], folder: Path
+) -> SignalCopies:
     """Compare the states of episodes, and their actions, among signals of one layout.
 
     Windows propose pairs; then the whole trajectories, ten times a second, are laid over each other.
@@ -79,6 +83,7 @@ def find_signal_copies(stores: Stores, ids: Sequence[str], folder: Path) -> Sign
     Args:
         stores: Stores of the workspace.
         ids: Ids of the episodes.
+        datasets: The dataset of each.
         folder: Where the trajectories wait.
     """
     copies = SignalCopies()
@@ -97,6 +102,12 @@ def find_signal_copies(stores: Stores, ids: Sequence[str], folder: Path) -> Sign
             copies.digests[position] = _hash_signals(trajectory)
     for layout, trajectories in sorted(by_layout.items()):
         _add_matches(copies.matches, trajectories, layout.partition(" ")[0])
+    for layout, trajectories in by_layout.items():
+        if layout.startswith("action "):
+            differing = _find_differing(copies.matches, trajectories)
+            copies.commanded_twice.update(
+                pair for pair in differing if datasets[pair[0]] == datasets[pair[1]]
+            )
     return copies
 
 
@@ -154,6 +165,17 @@ def _add_matches(matches: dict[Pair, SignalMatch], trajectories: StoredTrajector
         is_better = pair not in matches or matches[pair].kind != "state" or kind == "state"
         if different <= _MOST_DIFFERENT and is_better:
             matches[pair] = SignalMatch(score=1.0 - different, shift=shift, kind=kind)
+
+
+def _find_differing(matches: Mapping[Pair, SignalMatch], trajectories: StoredTrajectories) -> Iterator[Pair]:
+    """The matches whose actions differ as those of two recordings do, such as by the tremor of a hand."""
+    numbers = {position: number for number, position in enumerate(trajectories.positions)}
+    for pair, match in matches.items():
+        if numbers.keys() >= {*pair}:
+            left, right = (trajectories[numbers[position]] for position in pair)
+            is_still = not (count_moving_steps(left) or count_moving_steps(right))
+            if not is_still and _measure_difference(left, right, match.shift) > _MOST_DIFFERENT:
+                yield pair
 
 
 def _measure_difference(left: NDArray[np.float32], right: NDArray[np.float32], shift: int) -> float:

@@ -17,7 +17,12 @@ from ares.errors import RequestError
 from ares.review.answers import INSTRUCTION
 from ares.review.drawing import Queue, QueueRequest, create_queue
 from ares.review.instruction_features import read_features
-from ares.review.instruction_model import LEAST_EPISODES, LabelledRows, fit_instructions
+from ares.review.instruction_model import (
+    CLEAR_RATIOS,
+    LEAST_EPISODES,
+    LabelledRows,
+    fit_instructions,
+)
 from ares.review.instruction_power import AuditPower, measure_power
 from ares.search import find_embedding_space
 from ares.store import batched, ids_filter, quote_literal, recorded_columns, recorded_instruction
@@ -35,6 +40,8 @@ if TYPE_CHECKING:
 AUDITS, AUDIT_STAMPS = "instruction_audits", "instruction_audit_stamps"
 _LAST = "last"
 _VERSION = "2"
+# Where the first ratio finds too few exchanges, at the others so large a share of what was not exchanged may be named.
+_MOST_NAMED = 0.02
 # Findings that are kept of a dataset.
 _MOST_FINDINGS = 10_000
 # Episodes that are looked up at once.
@@ -290,15 +297,22 @@ def judge_instructions(
         features: (N, F) features.
     """
     labelled, texts = _label_rows(rows, features)
-    fits = fit_instructions(labelled)
+    for clear_ratio in CLEAR_RATIOS:
+        fits = fit_instructions(labelled, clear_ratio)
+        power = measure_power(labelled, fits)
+        is_told = power.is_enough and (
+            clear_ratio == CLEAR_RATIOS[0] or power.named <= _MOST_NAMED * power.others
+        )
+        if is_told:
+            break
     audit = replace(
         audit,
         episodes=len(rows),
         judged=int((fits.classes[labelled.labels] >= 0).sum()),
         instructions=fits.count,
-        power=measure_power(labelled, fits),
+        power=power,
     )
-    if not audit.power.is_enough:
+    if not is_told:
         counts = f"found {audit.power.detected} of {audit.power.planted} planted"
         are_rare = 2 * audit.judged < audit.episodes
         why = (

@@ -26,8 +26,9 @@ _SAME_TASK = 4.0
 # Rounds before the last: each finds what the next does not learn from. Where one in five instructions is wrong,
 # none finds 9 of 20 planted exchanges, one 12 or 13, two 12 to 15.
 _ROUNDS = 2
-# How many times nearer another class is than the stated one, in squared distances, where an episode may be named.
-_CLEAR_RATIO = 2.0
+# How many times nearer another class is than the stated one, in squared distances, where an episode may be named: the
+# first at which exchanges on purpose are named and others are not. Of few episodes all classes lie far away.
+CLEAR_RATIOS = (2.0, 1.5, 1.25)
 # What differences of squared distances are divided by before they are log odds; the best for what is stored is taken.
 _TEMPERATURES = tuple(2.0**power for power in range(-2, 13))
 # Parts of the recordings, of which each is compared with what the others teach.
@@ -71,6 +72,7 @@ class InstructionFits:
         share: (N,) probability of that class against the stated one, 0 to 1; NaN where that has no model.
         is_named: (N,) whether that class fits clearly better, and few of the nearest episodes have the stated one.
         count: K.
+        clear_ratio: How many times nearer a class is that fits clearly better.
     """
 
     classes: NDArray[np.int64]
@@ -78,9 +80,10 @@ class InstructionFits:
     share: NDArray[np.float64]
     is_named: NDArray[np.bool_]
     count: int
+    clear_ratio: float
 
 
-def fit_instructions(rows: LabelledRows) -> InstructionFits:
+def fit_instructions(rows: LabelledRows, clear_ratio: float) -> InstructionFits:
     """Find which texts are wordings of one instruction, and compare every episode with every instruction.
 
     Each round does not learn from what the round before it found to be another instruction's: it would blur the centre
@@ -92,10 +95,10 @@ def fit_instructions(rows: LabelledRows) -> InstructionFits:
     for _ in range(_ROUNDS):
         classes, whitening, spread = _fit_classes(sample, len(np.bincount(rows.labels)))
         stated, _, other = _compare_rows(sample, sample, classes, whitening, spread)
-        sample = sample.take(np.flatnonzero(~(stated > _CLEAR_RATIO * other)))
+        sample = sample.take(np.flatnonzero(~(stated > clear_ratio * other)))
     classes, whitening, spread = _fit_classes(sample, len(np.bincount(rows.labels)))
     stated, best, other = _compare_rows(rows, sample, classes, whitening, spread)
-    is_clear = stated > _CLEAR_RATIO * other
+    is_clear = stated > clear_ratio * other
     neighbours = _compare_neighbours(rows, sample, classes, whitening, np.where(is_clear, best, -1))
     return InstructionFits(
         classes=classes,
@@ -103,6 +106,7 @@ def fit_instructions(rows: LabelledRows) -> InstructionFits:
         share=_compute_shares(stated - other, rows.is_counted),
         is_named=is_clear & (neighbours <= _MOST_OWN_NEIGHBOURS),
         count=int(classes.max(initial=-1)) + 1,
+        clear_ratio=clear_ratio,
     )
 
 

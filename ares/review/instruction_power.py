@@ -60,7 +60,7 @@ def measure_power(rows: LabelledRows, fits: InstructionFits) -> AuditPower:
             continue
         labels = rows.labels.copy()
         labels[exchanged] = rows.labels[exchanged[:, ::-1]]
-        named = fit_instructions(replace(rows, labels=labels)).is_named
+        named = fit_instructions(replace(rows, labels=labels), fits.clear_ratio).is_named
         others = seems_right.copy()
         others[exchanged] = False
         power = AuditPower(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         parse_arm_name as parse_arm_name,
         value_evidence as value_evidence,
     )
+    from ares.signals.gripper_levels import turned_commands as turned_commands
     from ares.signals.motion_lag import (
         LagPeak as LagPeak,
         LagProducts as LagProducts,

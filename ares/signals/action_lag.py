@@ -77,7 +77,10 @@ class ActionLagEstimate:
 
 
 def estimate_action_lag(
-    signals: EpisodeSignals, meaning: ActionMeaning, motion_bars: NDArray[np.float64]
+    signals: EpisodeSignals,
+    meaning: ActionMeaning,
+    motion_bars: NDArray[np.float64],
+    usual_steps: float | None = None,
 ) -> ActionLagEstimate | None:
     """The lag of an episode; None where it is too short, nothing moves, or commands without pairs explain little.
 
@@ -85,6 +88,7 @@ def estimate_action_lag(
         signals: The episode; all finite.
         meaning: What the action is taken as.
         motion_bars: (P,) range of the state from which a paired dimension counts as moving.
+        usual_steps: Lag at which pairs are correlated where that of the episode is unknown; by default at its peak.
     """
     import numpy as np
 
@@ -101,7 +105,7 @@ def estimate_action_lag(
     followed = moving_mean(np.diff(of_state[:, moving], axis=0), signals.rate_hz)
     command = np.diff(of_action[:, moving], axis=0) if meaning == "absolute" else of_action[:-1, moving]
     command = moving_mean(command, signals.rate_hz)
-    return _align_speeds(followed, command, signals.rate_hz, meaning, moving, decides)
+    return _align_speeds(followed, command, (signals.rate_hz, usual_steps), meaning, moving, decides)
 
 
 def _estimate_coupled_lag(signals: EpisodeSignals, meaning: ActionMeaning) -> ActionLagEstimate | None:
@@ -120,7 +124,9 @@ def _estimate_coupled_lag(signals: EpisodeSignals, meaning: ActionMeaning) -> Ac
     unit_command, longest = _scale_speeds(command)[0], longest_lag(len(followed), signals.rate_hz)
     weights = lag_products(_scale_speeds(followed)[0], unit_command, longest).best_mixture(_RIDGE)
     decides = np.ones(int(moving.sum()))
-    aligned = _align_speeds(followed, unit_command @ weights, signals.rate_hz, meaning, moving, decides)
+    aligned = _align_speeds(
+        followed, unit_command @ weights, (signals.rate_hz, None), meaning, moving, decides
+    )
     if aligned.correlation < _LOWEST_COUPLED:
         return None
     responses = np.zeros((command.shape[1], len(moving)))
@@ -147,13 +153,14 @@ def _deciding_pairs(names: Sequence[str], moving: NDArray[np.bool_]) -> NDArray[
 def _align_speeds(
     followed: NDArray[np.float64],
     command: NDArray[np.float64],
-    rate_hz: float,
+    timing: tuple[float, float | None],
     meaning: ActionMeaning,
     moving: NDArray[np.bool_],
     decides: NDArray[np.float64],
 ) -> ActionLagEstimate:
     import numpy as np
 
+    rate_hz, usual_steps = timing
     longest = longest_lag(len(followed), rate_hz)
     unit_state, scale_state = _scale_speeds(followed)
     unit_action, scale_action = _scale_speeds(command)
@@ -171,6 +178,8 @@ def _align_speeds(
         lowest_correlation=_LOWEST_CORRELATION,
         quantiles=_INTERVAL,
     )
+    if lag.steps is None and usual_steps is not None:
+        peak = int(np.clip(round(usual_steps) + longest, 0, 2 * longest))
     correlations, gains = np.full((2, len(moving)), np.nan)
     correlations[moving] = profile[peak]
     slopes = products[peak].sum(axis=0) / np.maximum((unit_action**2).sum(axis=0), 1e-12)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ares.signals.gripper_levels import gripper_levels
 from ares.signals.plain_arrays import EpisodeSignals, paired_dimensions
 from ares.signals.quaternions import quaternion_starts
 from ares.statistics import DEVIATIONS_PER_MAD
@@ -39,6 +40,7 @@ class EpisodePositions:
         mean_state: (S,) means of the state.
         mean_action: (A,) means of the action.
         quaternion: (S,) whether a dimension is of a quaternion, whose sign says nothing.
+        grippers: (P, 2, 2) commands of grippers that hold, with the openings; see `gripper_levels`.
     """
 
     task: str
@@ -47,6 +49,7 @@ class EpisodePositions:
     mean_state: NDArray[np.float64]
     mean_action: NDArray[np.float64]
     quaternion: NDArray[np.bool_]
+    grippers: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,6 +87,7 @@ def episode_positions(signals: EpisodeSignals) -> EpisodePositions:
         mean_state=signals.state.mean(axis=0),
         mean_action=signals.action.mean(axis=0),
         quaternion=quaternion,
+        grippers=gripper_levels(signals),
     )
 
 

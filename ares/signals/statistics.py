@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -283,6 +283,7 @@ class TypicalEpisode:
         positions: Where episodes begin and rest.
         turned_dimensions: Dimensions of the state that some episodes have turned, by their places.
         turned_responses: Dimensions that follow commands without names the other way in some episodes, or None.
+        grippers: (N, P, 2, 2) commands and openings of the grippers in the episodes of each task.
     """
 
     num_episodes: int
@@ -298,6 +299,7 @@ class TypicalEpisode:
     positions: TypicalPositions
     turned_dimensions: tuple[TurnedDimension, ...]
     turned_responses: TurnedResponses | None
+    grippers: Mapping[str, NDArray[np.float64]]
 
     def motion_bars(self, state_names: tuple[str, ...], action_names: tuple[str, ...]) -> NDArray[np.float64]:
         """(P,) range from which a paired dimension of the state counts as moving."""
@@ -338,6 +340,10 @@ def typical_episode(statistics: DatasetStatistics) -> TypicalEpisode:
         positions=typical_positions(layout, positions, bounds, gains),
         turned_dimensions=find_turned_dimensions(layout[0], positions, bounds, state.kinds),
         turned_responses=_turned_responses(alignments),
+        grippers={
+            task: np.array([part.grippers for part in positions if part.task == task])
+            for task in {part.task for part in positions}
+        },
     )
 
 

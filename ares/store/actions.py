@@ -38,6 +38,7 @@ ActionKind = Literal[
     "set_note",
     "accept_failures",
     "trust_answers",
+    "evaluate",
     "undo",
     "purge",
 ]
@@ -80,11 +81,12 @@ class Action:
         kind: What was done.
         person: Name of the person.
         created: ISO 8601 time in UTC.
-        count: Episodes, sets or failures that it is about.
-        members: Key of the list of episodes or failures in the log, or "".
+        count: Episodes, sets, failures or trials that it is about.
+        members: Key of the list of episodes, failures or trials in the log, or "".
         purged: Of its episodes, how many were deleted for good since.
         details: What else the kind needs: `tag`, `labels`, `name`, `note`, `query`, `undoes`, `column` with its `type`,
-            the people `of` whom answers of an `origin` count, and the `recipe` of a selection.
+            the people `of` whom answers of an `origin` count, a `file` of results with the `sets` of its policies, and
+            the `recipe` of a selection.
     """
 
     number: int

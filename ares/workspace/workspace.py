@@ -608,7 +608,7 @@ class Workspace:
 
             >>> ws.export("sinks", "exports/sinks", format="lerobot").episodes
             >>> ws.export(ws.episodes.where("success"), "exports/successes")
-            >>> ws.export("sinks", "exports/moving", trim=TrimRequest(idle_seconds=0.5), weights="episode_value")
+            >>> ws.export("sinks", "exports/moving", trim=TrimRequest(idle_seconds=0.5), weights="success")
 
         Args:
             selection: Name of a set, "name@version", a set, a view, or a list of episodes, hits or ids. A set alone

@@ -81,7 +81,7 @@ def _map_by_pca() -> Iterator[None]:
 
 
 # Those that need a model, others before them, or a map.
-SLOW = ("caption", "embed", "grade", "map", "segment", "success", "valuation")
+SLOW = ("caption", "embed", "grade", "map", "segment", "success")
 
 
 @pytest.fixture(

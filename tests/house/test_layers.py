@@ -47,7 +47,7 @@ FLOORS = (
     {"checks", "store"},
     {"contract", "jobs", "repair", "rubric", "search"},
     {"curation", "review"},
-    {"doctor", "export"},
+    {"doctor", "evaluation", "export"},
     {"loader", "reports"},
     {"workspace"},
     {"__main__"},

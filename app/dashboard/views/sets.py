@@ -24,6 +24,7 @@ from ares.curation import (
     plan_split,
 )
 from ares.errors import AresError
+from ares.evaluation import bound_success, read_trials
 from ares.export import TASK_SOURCES, TaskSource
 from ares.names import check_name
 from ares.registry import exporters
@@ -107,10 +108,28 @@ def render() -> None:
         for episode_set in sets
     ]
     draw_table(rows, "sets.list", "Open", lambda row: write_parameter("set", sets[row].label))
+    _draw_policies()
     selected = next(known for known in sets if named in (known.label, known.name, ""))
     are_spans = selected.num_spans is not None
     others = [other for other in sets if other != selected and (other.num_spans is not None) == are_spans]
     _draw_set(selected, others)
+
+
+def _draw_policies() -> None:
+    """Draw the policies of which results were added, with the interval of their success."""
+    policies = cached_reads.limited(lambda: read_trials(cached_reads.workspace().stores.annotations))
+    rows = [
+        {
+            "policy": policy,
+            "set": ", ".join(sorted({trial.set for trial in trials} - {""})),
+            "trials": len(trials),
+            "success": str(bound_success(trials)),
+        }
+        for policy, trials in policies.items()
+    ]
+    if rows:
+        st.caption("Policies by the success of their rollouts; `ares evaluate compare` compares two.")
+        draw_table(rows, "sets.policies")
 
 
 def _recipe_text(episode_set: CurationSet) -> str:

@@ -71,3 +71,39 @@ def test_a_frozen_joint_is_found_whatever_an_action_of_other_names_does(action: 
         episodes[-1] = replace(episodes[-1], action=np.zeros((STEPS, 5)))
     found = check_signals(episodes[-1], _typical(episodes)).findings
     assert ("A002", "joint_3") in {(finding.code, finding.dimension) for finding in found}
+
+
+def _gripper_episode(number: int, task: str, sign: float = 1.0) -> EpisodeSignals:
+    """A gripper that 1 closes and -1 opens: it grips a thing, stays open, or pushes with closed fingers."""
+    rng = np.random.default_rng(number)
+    closes_at = {"grip": int(rng.integers(60, 100)), "pull": STEPS, "push": 0}[task]
+    command = np.where(np.arange(STEPS) < closes_at, -1.0, 1.0)
+    closed = 0.4 if task == "grip" else 0.1
+    opening = np.clip(1 - 0.1 * (np.arange(STEPS) - closes_at), closed, 1) + rng.normal(0, 1e-3, STEPS)
+    episode = _delta_episode(number)
+    return replace(
+        episode,
+        state=np.column_stack([episode.state, opening]),
+        action=np.column_stack([episode.action, sign * command]),
+        state_names=(*NAMES, "gripper"),
+        action_names=(*NAMES, "gripper"),
+        task=task,
+    )
+
+
+def test_a_gripper_command_that_is_turned_against_its_task_is_found_although_it_is_constant() -> None:
+    tasks = ["grip", "pull", "push"] * 9
+    episodes = [_gripper_episode(number, task) for number, task in enumerate(tasks)]
+    episodes[0] = _gripper_episode(0, "pull")  # of another task by mistake, which is no turned command
+    episodes[0] = replace(episodes[0], task="push")
+    turned = {24, 25, 26}
+    for number in turned:
+        episodes[number] = _gripper_episode(number, tasks[number], sign=-1.0)
+    typical = _typical(episodes)
+    named = {
+        number
+        for number, episode in enumerate(episodes)
+        for finding in check_signals(episode, typical).findings
+        if (finding.code, finding.signal, finding.dimension) == ("A013", "action", "gripper")
+    }
+    assert named == turned

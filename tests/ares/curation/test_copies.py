@@ -154,6 +154,22 @@ def test_two_cameras_of_one_episode_are_no_copies(ws: Workspace, tmp_path: Path)
     assert not find_copies(ws.stores, list(key_of(ws))).linked
 
 
+def test_one_motion_that_was_commanded_twice_is_no_copy(ws: Workspace) -> None:
+    """A smooth motion from another place, with the tremor of the commands, is a second recording."""
+    rng, motion, records = np.random.default_rng(4), draw_course(7, 60), []
+    tremor = rng.normal(0, 0.3 * motion.std(), (2, *motion.shape))
+    for number, commands in enumerate((tremor[0], tremor[1], tremor[0] + 1e-3)):
+        record = make_record(str(number), motion + 0.01 * number)
+        assert record.trajectory.state is not None
+        action = replace(record.trajectory.state, values=(motion + commands).astype(np.float32))
+        records.append(replace(record, trajectory=replace(record.trajectory, action=action)))
+    ws.stores.tables.episodes.add(records)
+    keys = key_of(ws)
+    copies = find_copies(ws.stores, list(keys))
+    assert [sorted(keys[id] for id in (pair.first, pair.second)) for pair in copies.pairs] == [["0", "2"]]
+    assert len(copies.linked) > 1
+
+
 def test_episodes_whose_videos_cannot_be_read_are_no_copies_of_one_motion(
     filmed: Workspace, ws: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

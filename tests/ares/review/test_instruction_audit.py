@@ -115,6 +115,18 @@ def test_where_too_few_exchanges_are_found_nobody_is_named() -> None:
     )
 
 
+def test_few_episodes_that_differ_in_many_directions_are_told_apart() -> None:
+    """Every class lies far from every episode there: none is twice as near as another."""
+    rng = np.random.default_rng(2)
+    tasks = np.repeat(np.arange(3), 40)
+    wrong = rng.permutation(120)[:12]
+    said = tasks.copy()
+    said[wrong] = (said[wrong] + 1) % 3
+    found = _audit(said, 8 * np.eye(3, 100)[tasks] + rng.normal(size=(120, 100)))
+    assert found.verdict == "judged"
+    assert {int(finding.episode_id) for finding in found.findings} == set(wrong.tolist())
+
+
 def test_a_small_dataset_is_tried_in_rounds_that_leave_most_instructions_as_they_are() -> None:
     features, tasks = _tasks_apart()
     small = np.flatnonzero(np.arange(len(tasks)) % 40 < 6)
