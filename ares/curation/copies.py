@@ -206,7 +206,7 @@ def _judge_signals(signals: SignalCopies, pair: Pair, videos: SmallVideos, ids: 
     elif videos.unreadable.isdisjoint(pair):
         has_states = any(layout.startswith("state ") for layout in signals.shared_layouts(pair))
         is_copy = match.kind == "state" or not has_states
-    is_copy = is_copy and pair not in signals.commanded_twice
+    is_copy = is_copy and pair not in signals.commanded_again
     return CopyPair(
         *_name_pair(ids, pair),
         "signals",
@@ -232,8 +232,8 @@ def _compare_scenes(
     position_of = {episode_id: position for position, episode_id in enumerate(ids)}
     representatives = {position_of[group[0]] for group in links.groups()}
     # By how many steps each episode of one motion lies later.
-    one_motion = signals.matches.keys() - signals.commanded_twice
-    for offsets in _add_up({pair: -signals.matches[pair].shift for pair in sorted(one_motion)}):
+    same_motion = signals.matches.keys() - signals.commanded_again
+    for offsets in _add_up({pair: -signals.matches[pair].shift for pair in sorted(same_motion)}):
         scenes: list[int] = []
         for position in sorted(offsets.keys() & representatives):
             if position not in videos:

@@ -59,14 +59,14 @@ class SignalCopies:
         layouts: By position the layouts that were compared, such as "state pose"; none for an episode without signals.
         digests: By position a hash of all signals; equal ones are the same to the last bit.
         moving: By position the tenths of a second from the first to the last motion.
-        commanded_twice: The matches within a dataset whose actions differ; another may say the same in another way.
+        commanded_again: The matches within a dataset whose actions differ; another may say the same in another way.
     """
 
     matches: dict[Pair, SignalMatch] = field(default_factory=dict)
     layouts: dict[int, tuple[str, ...]] = field(default_factory=dict)
     digests: dict[int, bytes] = field(default_factory=dict)
     moving: dict[int, int] = field(default_factory=dict)
-    commanded_twice: set[Pair] = field(default_factory=set)
+    commanded_again: set[Pair] = field(default_factory=set)
 
     def shared_layouts(self, pair: Pair) -> set[str]:
         """The layouts in which two episodes were compared with each other."""
@@ -105,7 +105,7 @@ def find_signal_copies(
     for layout, trajectories in by_layout.items():
         if layout.startswith("action "):
             differing = _find_differing(copies.matches, trajectories)
-            copies.commanded_twice.update(
+            copies.commanded_again.update(
                 pair for pair in differing if datasets[pair[0]] == datasets[pair[1]]
             )
     return copies

@@ -300,10 +300,10 @@ def judge_instructions(
     for clear_ratio in CLEAR_RATIOS:
         fits = fit_instructions(labelled, clear_ratio)
         power = measure_power(labelled, fits)
-        is_told = power.is_enough and (
+        can_tell = power.is_enough and (
             clear_ratio == CLEAR_RATIOS[0] or power.named <= _MOST_NAMED * power.others
         )
-        if is_told:
+        if can_tell:
             break
     audit = replace(
         audit,
@@ -312,7 +312,7 @@ def judge_instructions(
         instructions=fits.count,
         power=power,
     )
-    if not is_told:
+    if not can_tell:
         counts = f"found {audit.power.detected} of {audit.power.planted} planted"
         are_rare = 2 * audit.judged < audit.episodes
         why = (

@@ -105,7 +105,7 @@ def test_json_is_read_with_its_stamps_and_pictures_and_another_encoding_is_named
     assert frame.shape == (24, 32, 3)
     (dataset,) = ares.check(path).datasets
     encodings = "'flatbuffer' with schema encoding 'flatbuffer'"
-    assert dataset.warnings == {f"topic /scan is skipped: its message encoding is not known: {encodings}": 1}
+    assert f"topic /scan is skipped: its message encoding is not known: {encodings}" in dataset.warnings
 
 
 @pytest.mark.parametrize("seed", SEEDS)
