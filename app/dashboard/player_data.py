@@ -249,7 +249,7 @@ def thin_times(times: NDArray[np.float64]) -> NDArray[np.float64]:
     if len(times) <= MOST_POINTS:
         return times
     edges = np.array(_block_edges(len(times)))
-    steps = np.stack([edges[:-1], (edges[:-1] + edges[1:]) // 2], axis=1).ravel()
+    steps: NDArray[np.int64] = np.stack([edges[:-1], (edges[:-1] + edges[1:]) // 2], axis=1).ravel()
     steps[-1] = len(times) - 1
     return times[steps]
 

@@ -179,4 +179,8 @@ def _read_files(states: tuple[tuple[str, FileState], ...]) -> CsvTable:
         columns = pa.concat_tables([table.columns for table in tables], promote_options="permissive")
     except pa.ArrowException as error:
         raise SourceError("the files of a table have other columns", f"{states[0][0]}: {error}") from None
+    # Lists of several lengths in one file are no numbers in another either.
+    uneven = {field.name for field in columns.schema if pa.types.is_list(field.type)}
+    parts = [name for name in columns.column_names if re.sub(r"_\d+$", "", name) in uneven - {name}]
+    columns = columns.drop_columns(parts)
     return CsvTable(columns, tuple(columns.column_names), columns.num_rows, tables[0].pictures)

@@ -22,6 +22,6 @@ def find_odd_values(record: Record) -> Iterator[str]:
     yield from (
         f"{name.replace('/', '.')} is the same at every step" for name in constant if episode.num_steps > 2
     )
-    is_said = trajectory.reward is not None and episode.success is not None and rewards == {0.0, 1.0}
-    if is_said and bool(trajectory.reward[-1]) != episode.success:
+    is_said = episode.success is not None and rewards == {0.0, 1.0}
+    if is_said and trajectory.reward is not None and bool(trajectory.reward[-1]) != episode.success:
         yield f"the reward of the last step contradicts the outcome by {episode.success_source}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import h5py
+import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
@@ -76,7 +76,7 @@ def demonstrations(path: Path) -> Path:
 def test_flags_of_subtasks_are_segments(tmp_path: Path) -> None:
     (source,) = open_sources([str(demonstrations(tmp_path / "a.hdf5"))])
     record = add_flagged_subtasks(next(source.items).load())
-    spans = [(part.text, part.start_seconds, part.stop_seconds) for part in record.segments]
+    spans: list[object] = [(part.text, part.start_seconds, part.stop_seconds) for part in record.segments]
     assert spans == [
         ("grasp 1", 0.0, pytest.approx(0.2)),
         ("stack 1", pytest.approx(0.2), pytest.approx(0.5)),

@@ -162,13 +162,14 @@ def _is_picture(kind: Any) -> bool:
 
     if pa.types.is_struct(kind):
         return kind.get_field_index("bytes") >= 0
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or _list_depth(kind) == 3)
+    is_bytes: bool = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    return is_bytes or _list_depth(kind) == 3
 
 
 def _list_depth(kind: Any) -> int:
     import pyarrow as pa
 
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    is_list: bool = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     return 1 + _list_depth(kind.value_type) if is_list else 0
 
 

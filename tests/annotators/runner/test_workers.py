@@ -178,10 +178,10 @@ def test_workers_never_exceed_the_machine(
 
 def test_a_worker_states_the_memory_of_its_model(reference_models: Path) -> None:
     clip_folder = reference_models / "reference-clip"
-    needs = estimate_worker_resources("embed", f"local-dir:{clip_folder}")
+    needs = estimate_worker_resources(f"local-dir:{clip_folder}")
     weights = sum(path.stat().st_size for path in clip_folder.glob("*.safetensors"))
     assert needs.gpus == 1.0 and needs.memory_bytes > weights
-    assert estimate_worker_resources("caption", "openai:any@http://127.0.0.1:1/v1") == WorkerNeeds()
+    assert estimate_worker_resources("openai:any@http://127.0.0.1:1/v1") == WorkerNeeds()
 
 
 @pytest.mark.parametrize(

@@ -107,10 +107,12 @@ def test_answers_and_outcomes_of_two_models_are_compared_on_what_people_say_of_b
     ws: Workspace, run_ares: Run, seed: int
 ) -> None:
     stores = ws.stores
-    rng, kinds = (
-        random.Random(seed),
-        {"attr_lighting": ["dim", "bright"], "attr_cups": [1, 2], "attr_big": [True, False]},
-    )
+    rng = random.Random(seed)
+    kinds: dict[str, list[Any]] = {
+        "attr_lighting": ["dim", "bright"],
+        "attr_cups": [1, 2],
+        "attr_big": [True, False],
+    }
     types: Any = {"attr_lighting": "string", "attr_cups": "int64", "attr_big": "bool"}
     columns = tuple(Column(name=name, type=types[name], meaning="Is it so?") for name in kinds)
     columns += (

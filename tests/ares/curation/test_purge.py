@@ -54,7 +54,7 @@ def spread(workspace: Workspace, episode_id: str) -> None:
     undo(stores)
     workspace.sets.create("recipe", [episode_id], {"where": f"episode_id = '{episode_id}'"})
     source = stores.tables.episodes.get_episode(episode_id).source
-    report = {"failures": [{"example": f"{source}: episode {episode_id}"}]}
+    report: dict[str, Any] = {"failures": [{"example": f"{source}: episode {episode_id}"}]}
     stores.annotations.put_documents("jobs", {"2026-11-01/ingest": report})  # of an earlier version
     stores.annotations.put_documents("maps", {"m": {"episodes": 12, "sample": [episode_id, "x"]}})
     cache = stores.folder / "cache" / "ab"

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from google.protobuf import (
-    descriptor_pb2,  # type: ignore[import-untyped]
+from google.protobuf import (  # type: ignore[import-untyped]
+    descriptor_pb2,
     descriptor_pool,
     message_factory,
 )
@@ -45,7 +45,7 @@ def protobuf_type(name: str, fields: Fields) -> Any:
 def write_protobuf(path: Path) -> Path:
     arm = protobuf_type("yam.Arm", {"position": (DOUBLE, 3), "label": (STRING, 1)})
     text = protobuf_type("yam.Text", {"text": (STRING, 1)})
-    with path.open("wb") as file, ProtobufWriter(file) as writer:  # type: ignore[no-untyped-call]
+    with path.open("wb") as file, ProtobufWriter(file) as writer:
         for k in range(COUNT):
             at = START + k * STEP
             for number, topic in enumerate(("/left-state", "/right-state", "/left-action", "/load")):
@@ -72,7 +72,7 @@ def write_json(path: Path, encoding: str = "json") -> Path:
             for channel, fields in ((arm, {"q": [k, 0.5], "mode": "a"}), (camera, picture)):
                 writer.add_message(channel, at + 7, json.dumps(stamp | fields).encode(), at + 7)
             writer.add_message(scan, at, b"{}", at)
-        writer.finish()
+        writer.finish()  # type: ignore[no-untyped-call]
     return path
 
 
@@ -122,7 +122,7 @@ def test_drawn_topics_are_state_and_action_by_their_names(
     }
     kind = protobuf_type("lab.Arm", {field: (DOUBLE, 3)})
     with (tmp_path / "a.mcap").open("wb") as file:
-        writer: Any = ProtobufWriter(file) if encoding == "protobuf" else Writer(file)  # type: ignore[no-untyped-call]
+        writer: Any = ProtobufWriter(file) if encoding == "protobuf" else Writer(file)
         if encoding == "json":
             writer.start()
             schema = writer.register_schema("lab.Arm", "jsonschema", b"{}")
