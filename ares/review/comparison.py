@@ -44,15 +44,15 @@ def compare_producers(
         span = own.episode_id, own.start_seconds, own.stop_seconds
         # What an undo let count again has another id than what people spoke of.
         texts = (accepted.get(key, {}) for key in {own.annotation_id, original_answer_id(own)})
-        said: list[tuple[str, object, bool]] = [
+        verdicts: list[tuple[str, object, bool]] = [
             (_CAPTION, span, is_met) for text in texts for is_met in text.values()
         ]
         for (what, word), is_met in accepted.get(own.subject, {}).items():
             if what == _CAPTION:
-                said.append((what, own.subject, own.value.get("acceptable") is is_met))
+                verdicts.append((what, own.subject, own.value.get("acceptable") is is_met))
             elif format_attribute(own.value.get(what)) == word:
-                said.append((what, own.subject, is_met))
-        for what, item, flag in said:
+                verdicts.append((what, own.subject, is_met))
+        for what, item, flag in verdicts:
             flags.setdefault(what, {}).setdefault(item, {})[own.maker_id] = flag
     both = {what: [item for item in items.values() if len(item) == 2] for what, items in flags.items()}
     if not any(both.values()):

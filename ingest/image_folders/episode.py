@@ -25,7 +25,7 @@ from ares_ingest.image_folders.descriptions import (
     select_small_values,
 )
 from ares_ingest.image_folders.pictures import CameraImageList, list_camera_images, make_image_camera
-from ares_ingest.image_folders.rows import EpisodeRows
+from ares_ingest.image_folders.rows import TableRows
 from ares_ingest.image_folders.tables import (
     EpisodeTables,
     describe_table_columns,
@@ -55,7 +55,7 @@ class FolderEntry(EpisodeEntry):
 
     folder: str
     time: SpecTimeArray = NO_TIME
-    rows: EpisodeRows | None = None
+    rows: TableRows | None = None
 
 
 def load_episode(entry: FolderEntry) -> Record:

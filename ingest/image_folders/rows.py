@@ -29,7 +29,7 @@ _FILE_NUMBER = re.compile(r"[-_]?\d.*$")
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeRows:
+class TableRows:
     """The rows of one episode.
 
     Attributes:
@@ -157,12 +157,12 @@ def find_episode_column(names: Iterable[str]) -> str:
     return next((name for name in names if column_role(name) == "episode"), "")
 
 
-def list_episodes(paths: tuple[str, ...]) -> list[EpisodeRows]:
+def list_episodes(paths: tuple[str, ...]) -> list[TableRows]:
     """The episodes of a table, in the order of their first rows. Raises SourceError where it cannot be read."""
     table = read_row_table(paths)
     if not (column := find_episode_column(table.names)):
-        return [EpisodeRows((path,), "", "") for path in paths]
-    return [EpisodeRows(paths, column, value) for value in dict.fromkeys(table.columns[column].to_pylist())]
+        return [TableRows((path,), "", "") for path in paths]
+    return [TableRows(paths, column, value) for value in dict.fromkeys(table.columns[column].to_pylist())]
 
 
 def read_row_table(paths: tuple[str, ...]) -> CsvTable:

@@ -11,7 +11,7 @@ from typing import Any
 from ares.console import count_of
 from ares.episode import UNREAD, Json, NotRead, Record, SourceArray
 from ares_ingest.files import add_unread
-from ares_ingest.pipeline.odd_values import find_odd_values
+from ares_ingest.pipeline.implausible_values import find_implausible_values
 
 # A picture has at least so many pixels on a side.
 _LEAST_SIDE = 16
@@ -40,7 +40,7 @@ def account_for_unread(record: Record) -> Record:
     record = replace(
         record,
         episode=replace(record.episode, cameras=colours, **_read_flag_of_success(record)),
-        warnings=tuple(dict.fromkeys((*record.warnings, *find_odd_values(record), *masks))),
+        warnings=tuple(dict.fromkeys((*record.warnings, *find_implausible_values(record), *masks))),
     )
     unread = [array for array in record.arrays if array.use == "unused"]
     if not unread:

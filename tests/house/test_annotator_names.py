@@ -23,6 +23,7 @@ NAMED = {
     # Columns that are printed and published under these names, whoever fills them.
     "ares/search/engine.py": {"caption", "grade"},
     "ares/review/answers.py": {"caption"},
+    "ares/review/comparison.py": {"caption"},
     # Questions of measurements, and columns that are published under these names.
     "ares/review/measurement_drawing.py": {"caption", "grade"},
     "ares/workspace/answers.py": {"caption"},

@@ -515,7 +515,7 @@ def copy_rlds_record(group: DatasetGroup, item: ExportItem) -> RldsRecord:
     if content_hash != episode.content_hash:
         raise SourceError("the record has changed since it was ingested", f"{media.uri}, {episode.key}")
     features = parse_tf_example(payload, item.member)
-    values = _metadata_values(item) | _mark_last_step(features)
+    values = _metadata_values(item) | _set_last_step(features)
     if group.corrected_outcomes:
         values[METADATA_PREFIX + "ares_success"] = _number_array(_OUTCOMES[episode.success])
     recorded, embeddings = str(episode.recorded.get("instruction", "")), list[str]()
@@ -527,7 +527,7 @@ def copy_rlds_record(group: DatasetGroup, item: ExportItem) -> RldsRecord:
     return RldsRecord(payload, older_embeddings=tuple(embeddings))
 
 
-def _mark_last_step(features: Mapping[str, Any]) -> dict[str, ExampleValues]:
+def _set_last_step(features: Mapping[str, Any]) -> dict[str, ExampleValues]:
     """The flags of the last step where the record sets none."""
     key = FLAG_KEYS[1]
     flags = [*features[key].int64_list.value] if key in features else []

@@ -161,7 +161,7 @@ def _is_picture(kind: Any) -> bool:
     import pyarrow as pa
 
     if pa.types.is_struct(kind):
-        return kind.get_field_index("bytes") >= 0
+        return int(kind.get_field_index("bytes")) >= 0
     is_bytes: bool = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
     return is_bytes or _list_depth(kind) == 3
 
@@ -169,7 +169,9 @@ def _is_picture(kind: Any) -> bool:
 def _list_depth(kind: Any) -> int:
     import pyarrow as pa
 
-    is_list: bool = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    is_list: bool = (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
     return 1 + _list_depth(kind.value_type) if is_list else 0
 
 

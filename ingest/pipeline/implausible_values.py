@@ -8,7 +8,7 @@ from ares.episode import Record
 from ares_ingest.episode_ends import find_ends_keys
 
 
-def find_odd_values(record: Record) -> Iterator[str]:
+def find_implausible_values(record: Record) -> Iterator[str]:
     """A warning for each thing that the reward, the progress and the flags of a record can hardly mean."""
     episode, trajectory = record.episode, record.trajectory
     by_key = {name.replace(".", "/"): signal.values for name, signal in trajectory.extra.items()}
@@ -22,6 +22,6 @@ def find_odd_values(record: Record) -> Iterator[str]:
     yield from (
         f"{name.replace('/', '.')} is the same at every step" for name in constant if episode.num_steps > 2
     )
-    is_said = episode.success is not None and rewards == {0.0, 1.0}
-    if is_said and trajectory.reward is not None and bool(trajectory.reward[-1]) != episode.success:
+    has_verdict = episode.success is not None and rewards == {0.0, 1.0}
+    if has_verdict and trajectory.reward is not None and bool(trajectory.reward[-1]) != episode.success:
         yield f"the reward of the last step contradicts the outcome by {episode.success_source}"
