@@ -37,8 +37,8 @@ WITHOUT_CALLERS = (
 )
 # Methods that Python or a library calls: of files, of servers, of results in a notebook, and of data in a training.
 CALLED_BY_LIBRARIES = {
-    "_repr_html_", "get_partial_values", "_runtime_env_has_working_dir", "handle_error", "load_state_dict", "readall", "readinto",
-    "redirect_request", "seekable", "set_epoch",
+    "_repr_html_", "_runtime_env_has_working_dir", "get_partial_values", "handle_error", "load_state_dict",
+    "readall", "readinto", "redirect_request", "seekable", "set_epoch",
 }  # fmt: skip
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
