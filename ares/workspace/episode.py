@@ -176,7 +176,8 @@ class StoredEpisode(Episode):
                 return value
             known = [*self.keys(), *self._signals, *self["camera_keys"]]
             hint = f"{suggest_column(key, known)}there are: {', '.join(dict.fromkeys(known))}"
-            raise UnknownName(f"an episode has no {key!r}", hint)
+            form = read_foreign_names()["ep"].get(key, "")
+            raise UnknownName(f"an episode has no {key!r}", f"use {form}" if form else hint)
         try:
             numbers = range(len(self))[key]
         except IndexError:
@@ -187,7 +188,7 @@ class StoredEpisode(Episode):
             )  # what a DataLoader asks for, which takes an episode for a mapping
             hint = "use DataLoader(ws.torch_dataset(view))" if is_step else f"got {key!r}"
             raise WrongArguments("an episode takes a column or the number of a step", hint) from None
-        return self._step(numbers) if isinstance(numbers, int) else list(map(self._step, numbers))
+        return self._step(numbers) if isinstance(numbers, int) else _StepList(map(self._step, numbers))
 
     def keys(self) -> list[str]:
         """Names of its columns; `dict(episode)` has their values."""
@@ -362,6 +363,15 @@ class StoredEpisode(Episode):
                     f"it lasts from 0 to {self.duration_seconds:.3f} s",
                 )
         return seconds
+
+
+class _StepList(list[Any]):
+    """Steps, of which a name in brackets gives the values of all, stacked."""
+
+    def __getitem__(self, key: Any) -> Any:
+        import numpy as np
+
+        return np.stack([step[key] for step in self]) if isinstance(key, str) else super().__getitem__(key)
 
 
 @explain_mistakes

@@ -41,57 +41,96 @@ def _read_column(view: Any, column: str) -> pd.Series[Any]:
     return view.to_pandas([column])[column]
 
 
-def _list_values(view: Any, column: str | list[str]) -> Any:
+def _list_values(self: Any, column: str | list[str]) -> Any:
     if isinstance(column, str):
-        return view.to_arrow([column])[column].to_pylist()
-    return [_list_values(view, name) for name in column]
+        return self.to_arrow([column])[column].to_pylist()
+    return [_list_values(self, name) for name in column]
 
 
-def _sort_values(view: Any, by: str | list[str], ascending: bool | list[bool] = True) -> Any:
-    return view.sort(by, not ascending if isinstance(ascending, bool) else [not flag for flag in ascending])
+def _sort_values(self: Any, by: str | list[str], ascending: bool | list[bool] = True) -> Any:
+    return self.sort(by, not ascending if isinstance(ascending, bool) else [not flag for flag in ascending])
 
 
 def _count_values(view: Any, column: str) -> pd.Series[int]:
     return _read_column(view, column).explode().value_counts()
 
 
-def _drop_duplicates(view: Any, subset: str | list[str]) -> Any:
+def _count_all(self: Any, column: str) -> dict[Any, int]:
+    """How many episodes have each value, also None, as FiftyOne counts; of lists each value."""
+    import pyarrow.compute as pc
+
+    values = self.to_arrow([column])[column]
+    if self.columns[column_of(column, self.columns)].startswith("list"):
+        values = pc.list_flatten(values)
+    return {row["values"]: row["counts"] for row in pc.value_counts(values).to_pylist()}
+
+
+def _drop_columns(self: Any, columns: str | list[str]) -> pd.DataFrame:
+    for name in [columns] if isinstance(columns, str) else columns:
+        if column_of(name, self.columns) not in self.columns:
+            raise UnknownName(f"no column {name!r}", suggest_column(name, self.columns))
+    return _call_pandas(self, "drop", columns=columns)
+
+
+def _drop_duplicates(self: Any, subset: str | list[str], keep: Any = "first") -> Any:
     names = [subset] if isinstance(subset, str) else list(subset)
-    return view[~view.to_pandas(names).astype(str).duplicated()]
+    return self[~self.to_pandas(names).astype(str).duplicated(keep=keep)]
 
 
-def _match_tags(view: Any, tags: str | list[str]) -> Any:
+def _match_tags(self: Any, tags: str | list[str]) -> Any:
     names = [tags] if isinstance(tags, str) else tags
-    return view.where(" OR ".join(f"tagged({quote_literal(tag)})" for tag in names) or "false")
+    return self.where(" OR ".join(f"tagged({quote_literal(tag)})" for tag in names) or "false")
 
 
-def _count_bins(view: Any, column: str, bins: int = 10) -> tuple[list[int], list[float], int]:
-    values = _read_column(view, column)
+def _count_bins(self: Any, column: str, bins: int = 10) -> tuple[list[int], list[float], int]:
+    values = _read_column(self, column)
     counts, edges = import_optional("numpy").histogram(values.dropna(), bins)
     return counts.tolist(), edges.tolist(), int(values.isna().sum())
 
 
-def _filter_rows(view: Any, condition: Any, num_proc: int = 1, with_indices: bool = False) -> Any:
-    if not with_indices:
-        return view.where(condition)
-    return view[[number for number, episode in enumerate(view) if condition(episode, number)]]
+def _filter_rows(
+    self: Any,
+    condition: Any,
+    num_proc: int = 1,
+    with_indices: bool = False,
+    input_columns: str | list[str] = "",
+) -> Any:
+    names = [input_columns] if isinstance(input_columns, str) else input_columns
+    if not with_indices and not input_columns:
+        return self.where(condition)
+    numbers = enumerate(self)
+    given = ((n, [episode[name] for name in names] if input_columns else [episode]) for n, episode in numbers)
+    return self[[n for n, parts in given if condition(*parts, *([n] if with_indices else []))]]
 
 
-def _query_rows(view: Any, condition: Any) -> Any:
+def _query_rows(self: Any, condition: Any) -> Any:
     """A filter, or a condition of pandas, which is applied to the frame of the view."""
     try:
-        return view.where(condition)
+        return self.where(condition)
     except AresError:
         words = dict.fromkeys(re.findall(r"\w+", str(condition)))
-        names = [word for word in words if column_of(word, view.columns) in view.columns]
+        names = [word for word in words if column_of(word, self.columns) in self.columns]
         with suppress(Exception):  # what is no condition of pandas either is told as a filter
-            return view[view.to_pandas(names).eval(condition)]
+            return self[self.to_pandas(names).eval(condition)]
+        if "@" in str(condition):
+            form = "view.where(f'num_steps > {n}')"
+            raise WrongArguments("a query reads no variable of Python", f"with n = 50: use {form}") from None
         raise
 
 
-def _step_bounds(view: Any) -> dict[str, list[int]]:
+def _step_bounds(view: Any) -> dict[str, Any]:
+    """The first step of each episode, and the one behind its last, (N,) integers, as LeRobot numbers them."""
     ends = view["num_steps"].cumsum()
-    return {"from": (ends - view["num_steps"]).tolist(), "to": ends.tolist()}
+    return {"from": (ends - view["num_steps"]).to_numpy(), "to": ends.to_numpy()}
+
+
+def _one_value(column: str, view: Any) -> Any:
+    """What all episodes have in a column. Raises UnknownName where they differ."""
+    values = view.unique(column)
+    if len(values) != 1:
+        different = ", ".join(map(str, values[:4]))
+        raise UnknownName(f"the episodes have no single {column}: {different}", f"use view[{column!r}]")
+    return values[0]
 
 
 def _list_camera_keys(view: Any) -> list[str]:
@@ -103,7 +142,13 @@ def _list_camera_keys(view: Any) -> list[str]:
     return [f"observation.images.{name}" for name in sorted(names)]
 
 
-class _ColumnKinds(dict[str, str]):
+class _ColumnKind(str):
+    """The type of a column, which `datasets` has below `dtype`."""
+
+    dtype = property(str)
+
+
+class _ColumnKinds(dict[str, _ColumnKind]):
     """The types of columns, without the signals that an episode has."""
 
     def __missing__(self, name: str) -> NoReturn:
@@ -117,6 +162,12 @@ _VIEW_NAMES: Mapping[str, Callable[..., Any] | property] = {
         ("filter match", _filter_rows),
         ("query", _query_rows),
         ("group_by", lambda self, column: self.groupby(column)),
+        (
+            "std",
+            lambda self, *column, **options: _call_pandas(
+                self, "std", *column, **{"ddof": not column} | options
+            ),
+        ),
         ("concat concatenate union", lambda self, other: self | other),
         ("intersection", lambda self, other: self & other),
         ("difference", lambda self, other: self - other),
@@ -133,7 +184,7 @@ _VIEW_NAMES: Mapping[str, Callable[..., Any] | property] = {
         ("select", lambda self, rows: self[rows]),
         ("exclude", lambda self, rows: self - self[rows]),
         ("select_columns select_fields", lambda self, columns: self.to_pandas(columns)),
-        ("remove_columns", lambda self, columns: _call_pandas(self, "drop", columns=columns)),
+        ("remove_columns", _drop_columns),
         ("rename_columns", lambda self, names: _call_pandas(self, "rename", columns=names)),
         ("rename_column", lambda self, old, new: _call_pandas(self, "rename", columns={old: new})),
         ("shard", lambda self, num_shards, index: self[index::num_shards]),
@@ -150,7 +201,7 @@ _VIEW_NAMES: Mapping[str, Callable[..., Any] | property] = {
         ("match_tags", _match_tags),
         ("count", lambda self, column="": int(_read_column(self, column).count()) if column else len(self)),
         ("distinct unique", lambda self, column: sorted(_count_values(self, column).index)),
-        ("count_values", lambda self, column: _count_values(self, column).to_dict()),
+        ("count_values", _count_all),
         (
             "count_sample_tags",
             lambda self: _count_values(self, "tags").to_dict() if "tags" in self.columns else {},
@@ -167,11 +218,17 @@ _VIEW_NAMES: Mapping[str, Callable[..., Any] | property] = {
         ("meta episodes", property(lambda self: self)),
         ("camera_keys image_keys video_keys", property(_list_camera_keys)),
         ("tasks", property(lambda self: self.unique("instruction"))),
-        ("robot_type", property(lambda self: self.unique("robot"))),
+        ("robot_type", property(partial(_one_value, "robot"))),
+        ("fps", property(partial(_one_value, "rate_hz"))),
         ("episode_data_index", property(_step_bounds)),
         ("num_frames total_frames", property(lambda self: int(self["num_steps"].sum()))),
         ("shape", property(lambda self: (len(self), len(self.columns)))),
-        ("dtypes features schema", property(lambda self: _ColumnKinds(self.columns))),
+        (
+            "dtypes features schema",
+            property(
+                lambda self: _ColumnKinds({name: _ColumnKind(kind) for name, kind in self.columns.items()})
+            ),
+        ),
         ("column_names", property(lambda self: list(self.columns))),
         ("iloc loc", property(lambda self: self)),
     )

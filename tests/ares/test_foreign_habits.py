@@ -66,7 +66,7 @@ df.nlargest(1, "num_steps")["num_steps"].item() => max(map(len, view))
 df.describe()["num_steps"]["max"] => max(map(len, view))
 df.max()["num_steps"], df.median()["success"] => (max(map(len, view)), 0.5)
 df.nunique()["instruction"] => 5
-df.drop_duplicates("instruction") => view[[0, 1, 3, 4, 5]]
+df.drop_duplicates(subset="instruction", keep="first") => view[[0, 1, 3, 4, 5]]
 df.isna().sum()["success"] => 0
 df.groupby("success")["num_steps"].max().to_dict() => {True: 48, False: 55}
 df.groupby("success").size().to_dict() => {True: 3, False: 3}
@@ -122,6 +122,10 @@ ds.sort(["success", "num_steps"], reverse=[True, False]) => view.sort("num_steps
 ds.filter(lambda ep: ep["num_steps"] > 50, num_proc=2) => view.where("num_steps > 50")
 [len(batch["task"]) for batch in ds.iter(batch_size=4)], ds.shard(num_shards=4, index=1) => ([4, 2], view[1::4])
 next(iter(ds))["num_steps"] => len(ep)
+ds.features["num_steps"].dtype, ds.remove_columns(["task"]).shape => ("int64", (6, len(view.columns) - 1))
+ds.remove_columns(["nope"]) !! no column 'nope'
+ds.filter(lambda steps: steps > 50, input_columns="num_steps") => view.where("num_steps > 50")
+ds.filter(lambda ep: True, batched=True) !! use view.where('num_steps > 50')
 [row["num_steps"] for row in ds] => view["num_steps"].tolist()
 """,
     "FiftyOne": """
@@ -133,7 +137,9 @@ ds.sort_by("num_steps", reverse=True) => view.sort("num_steps", descending=True)
 ds.sort_values(["success", "num_steps"], ascending=(False, True)) => view.sort("num_steps").sort("success", True)
 ds.sort("success").sort(["success", "success"]) => view.sort("success")
 ds.limit(3), ds.first(), ds.last() => (view.take(3), view[0], view[-1])
-ds.count(), ds.count("success") => (6, 6)
+ds.count(), ds.count("success"), ds.std("num_steps") => (6, 6, np.std(view["num_steps"]))
+ws.episodes.count_values("success") => {True: 4, False: 4}
+ds.evaluate_detections !! use ws.producers() or ws.review
 ds.count_values("success"), ds.count_values("tags") => ({True: 3, False: 3}, {"odd": 2, "name": 1})
 ds.distinct("success"), ds.bounds("num_steps") => ([False, True], (32, 55))
 ds.mean("num_steps"), ds.sum("num_steps") => (view["num_steps"].mean(), sum(map(len, view)))
@@ -166,7 +172,7 @@ list(ws.datasets), len(ws.datasets["video"]) => (["metaworld_sawyer", "video"], 
 """,
     "LeRobot": """
 ds.num_episodes, ds.num_frames => (6, sum(map(len, view)))
-ds.fps.unique().tolist(), ds[0].fps => ([10.0], 10.0)
+ds.fps, ds.meta.fps, ds[0].fps => (10.0, 10.0, 10.0)
 ds[0]["observation.state"].shape, ds[0]["action"].dtype => ((len(ep), 4), np.dtype("float32"))
 ds[0]["observation.images.image"].shape => (len(ep), 128, 128, 3)
 ds[0]["timestamp"].dtype, ds[0]["task"] => (np.dtype("float64"), ds[0].instruction)
@@ -176,7 +182,7 @@ len(ds[0]), len(list(ds[0])), ds[0].num_frames => (len(ep), len(ep), len(ep))
 [step["action"] for step in ds[0]] => list(ep.action)
 ds[0][-1]["seconds"], len(ds[0][2:5]) => (ep["timestamp"][-1], 3)
 ds.meta.total_episodes, ds.meta.total_frames, ds.meta.episodes[3]["length"] => (6, ds.num_frames, len(view[3]))
-ws.meta.tasks, ds.meta.robot_type => (ws.episodes.unique("task"), view.unique("robot"))
+ws.meta.tasks, ds.meta.robot_type => (ws.episodes.unique("task"), view.unique("robot")[0])
 steps.fps !! use dataset.rate_hz
 steps.num_frames !! use len(dataset)
 steps.meta !! dataset.statistics
