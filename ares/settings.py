@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _SECRETS = ("mongo_uri", "openai_api_key", "app_password")
 _FOLDERS = ("workspace", "cache", "export_dirs", "source_dirs")
 _READABLE_BY_OTHERS = 0o044
-# Keys that an earlier version had, each with what is so now.
-_GONE_KEYS = {"video_device": "the processors decode all videos; remove the line"}
 _CONFIG_NAME, _CONFIG_VARIABLE = "ares.toml", "ARES_CONFIG"
 # Settings that are numbers, with an example of each.
 _NUMBERS = {
@@ -122,8 +120,6 @@ def _config_error(path: Path, error: ValidationError) -> RequestError:
     first = error.errors()[0]
     key = str(first["loc"][0]) if first["loc"] else ""
     names = list(_VARIABLES)
-    if key in _GONE_KEYS:
-        return RequestError(f"{key} is gone from the config file", f"{_GONE_KEYS[key]} ({path})")
     if first["type"] == "extra_forbidden":
         from difflib import get_close_matches
 

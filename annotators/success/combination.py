@@ -12,11 +12,10 @@ from ares.episode import Camera, Json
 from ares_annotators.base import Subject, Work
 
 # Set by hand and fitted to no labels. A probability counts by its log-odds, within these bounds: no single part decides
-# alone. Progress and caption move the result a little.
+# alone. The caption moves the result a little.
 _LEAST_PART_PROBABILITY = 0.01
 _PROBABILITY_WEIGHTS = {"outcome_token": 0.6, "outcome_vote": 0.4}
-# Value that says nothing, and the log-odds of success per unit above it.
-_LINEAR_WEIGHTS = {"caption_outcome": (0.0, 0.5), "progress_order": (0.3, 0.6)}
+_CAPTION_WEIGHT = 0.5
 FAILURE_BELOW, SUCCESS_FROM = 0.3, 0.7
 # A part with one of these beginnings says how the episode ended; without any the verdict is unsure.
 OUTCOME_PREFIX, CAPTION_PREFIX = "outcome_", "caption_"
@@ -69,12 +68,9 @@ def compute_contributions(parts: Mapping[str, float]) -> dict[str, float]:
         for name, weight in _PROBABILITY_WEIGHTS.items()
         if name in parts
     }
-    linear = {
-        name: slope * (parts[name] - centre)
-        for name, (centre, slope) in _LINEAR_WEIGHTS.items()
-        if name in parts
-    }
-    return log_odds | linear
+    if "caption_outcome" in parts:
+        log_odds["caption_outcome"] = _CAPTION_WEIGHT * parts["caption_outcome"]
+    return log_odds
 
 
 def _part_log_odds(probability: float) -> float:

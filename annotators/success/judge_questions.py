@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = "ares_annotators.success"
 
-_PROMPTS = ("system", "criteria", "outcome", "choice", "progress")
+_PROMPTS = ("system", "criteria", "outcome", "choice")
 
 _MOST_CRITERIA, _LONGEST_TEXT, _MOST_FRAMES = 5, 2_000, 64
 
@@ -54,12 +54,6 @@ class OutcomeReply(_Reply):
     outcome: Literal["success", "failure", "unsure"]
 
 
-class ProgressReply(_Reply):
-    """Progress of shuffled frames, in the order shown."""
-
-    progress: list[Annotated[int, Field(ge=0, le=100)]]
-
-
 def hash_success_prompts() -> str:
     """Hash of all prompts."""
     return short_hash([read_prompt(_PACKAGE, name) for name in _PROMPTS])
@@ -89,12 +83,6 @@ def build_choice_request(
     prompt = read_prompt(_PACKAGE, "choice").format(task=data, legend=legend)
     system = read_prompt(_PACKAGE, "system")
     return VlmRequest(images=images, prompt=prompt, system=system, choices=(YES, NO), probabilities=True)
-
-
-def build_progress_request(task: str, images: Sequence[NDArray[np.uint8]]) -> VlmRequest:
-    """How far the task is completed in each of some shuffled frames."""
-    prompt = read_prompt(_PACKAGE, "progress").format(task=escape_json({"task": task}), count=len(images))
-    return _question_request(images, prompt, ProgressReply)
 
 
 def parse_outcome_vote(text: str, images: int, criteria: int) -> OutcomeReply | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -32,10 +31,8 @@ from ares_annotators.success.judge_questions import (
     VOTES,
     YES,
     OutcomeReply,
-    ProgressReply,
     build_choice_request,
     build_outcome_request,
-    build_progress_request,
     hash_success_prompts,
     parse_outcome_vote,
 )
@@ -51,13 +48,12 @@ if TYPE_CHECKING:
 
 
 MAX_NEW_TOKENS = 400
-# The start of an episode, and frames of its last part, of each camera; shuffled frames of the best one.
-_LAST_FRAMES, _PROGRESS_FRAMES = 3, 8
-_LAST_SHARE = 0.1
+# Frames of the last part of an episode, of each camera, beside its start.
+_LAST_FRAMES, _LAST_SHARE = 3, 0.1
 # A server gets at most this many cameras: the first are the best views.
 _MOST_CAMERAS = 4
 # For estimates only.
-_PROMPT_TOKENS, _REPLY_TOKENS, _CHOICE_TOKENS, _PROGRESS_TOKENS = 350, 120, 2, 40
+_PROMPT_TOKENS, _REPLY_TOKENS, _CHOICE_TOKENS = 350, 120, 2
 _TEST_TASK, _TEST_CRITERIA = "open the drawer", ("the drawer is open",)
 
 
@@ -69,15 +65,11 @@ class _Views:
         images: Start and last images of every camera, in the order of the question.
         sources: Camera and second of each.
         legend: What each is, for the prompt.
-        shuffled: Frames of the best camera in random order.
-        order: Position in time of each shuffled frame.
     """
 
     images: Sequence[NDArray[np.uint8]]
     sources: Sequence[tuple[str, float]]
     legend: str
-    shuffled: Sequence[NDArray[np.uint8]]
-    order: Sequence[int]
 
 
 class ModelOutcomeJudge:
@@ -134,17 +126,10 @@ class ModelOutcomeJudge:
     @property
     def call_limit(self) -> Callable[[], int] | None:
         """Enough attempts that their questions keep the server busy."""
-        return call_limit(self._vlm, 3.0 if self._has_probabilities else 2.0)
+        return call_limit(self._vlm, 2.0 if self._has_probabilities else 1.0)
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
-        """Start and last frames of every camera, and frames over the episode of the best one."""
-        seconds = self._outcome_seconds(subject)
-        for camera in choose_judged_cameras(subject, self._camera)[:1]:
-            progress = compute_even_seconds(camera, _PROGRESS_FRAMES, subject=subject)
-            seconds[camera.name] = sorted({*seconds[camera.name], *progress})
-        return seconds
-
-    def _outcome_seconds(self, subject: Subject) -> dict[str, list[float]]:
+        """Start and last frames of every camera."""
         seconds = {}
         for camera in choose_judged_cameras(subject, self._camera)[:_MOST_CAMERAS]:
             (first,) = compute_even_seconds(camera, 1, subject=subject)
@@ -174,18 +159,16 @@ class ModelOutcomeJudge:
         return Preflight(cost=vote.cost + scored.cost, warnings=[*vote.warnings, warning])
 
     def estimate(self, subject: Subject) -> Cost:
-        """Votes, the scored answer and progress; criteria are paid once per task and not counted."""
+        """Votes and the scored answer; criteria are paid once per task and not counted."""
         cameras = choose_judged_cameras(subject, self._camera)[:_MOST_CAMERAS]
         name = str(self._vlm.settings.get("served_from") or self.name)
         sizes = [(camera.height, camera.width) for camera in cameras for _ in range(1 + _LAST_FRAMES)]
-        shuffled = [(camera.height, camera.width) for camera in cameras[:1] for _ in range(_PROGRESS_FRAMES)]
         questions = 2 if self._has_probabilities else 1
         shown = self._examples.expect_tokens(name, subject) if self._examples else 0
         tokens_in = questions * (estimate_image_tokens(name, sizes) + _PROMPT_TOKENS + shown)
-        tokens_in += estimate_image_tokens(name, shuffled) + _PROMPT_TOKENS
-        tokens_out = self._votes * _REPLY_TOKENS + _PROGRESS_TOKENS + (questions - 1) * _CHOICE_TOKENS
+        tokens_out = self._votes * _REPLY_TOKENS + (questions - 1) * _CHOICE_TOKENS
         usd = price_usd(self._price, tokens_in, tokens_out) if call_limit(self._vlm) else 0.0
-        return Cost(calls=questions + 1, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
+        return Cost(calls=questions, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
 
     def judge(self, attempts: Sequence[Attempt]) -> Sequence[OutcomeParts | PaidFailure | AresError]:
         """Parts of every attempt; the questions of one attempt are asked at once."""
@@ -217,7 +200,7 @@ class ModelOutcomeJudge:
         self, task: str, criteria: Sequence[str], views: _Views, shown: ShownExamples
     ) -> list[VlmRequest]:
         outcome = build_outcome_request(task, criteria, views.images, views.legend, self._votes)
-        requests = [shown.add_to(outcome), build_progress_request(task, views.shuffled)]
+        requests = [shown.add_to(outcome)]
         if self._asks_choice:
             choice = build_choice_request(task, criteria, views.images, views.legend)
             requests.append(shown.add_to(choice))
@@ -225,27 +208,18 @@ class ModelOutcomeJudge:
 
     def _views(self, attempt: Attempt) -> _Views | AresError:
         subject, frames = attempt.work.subject, attempt.work.frames
-        cameras = self._outcome_seconds(subject)
+        cameras = self.select_frames(subject)
         if not cameras:
             return MediaError("episode has no such camera", f"{self._camera or 'any'!r}")
-        best, *_ = choose_judged_cameras(subject, self._camera)
-        progress = compute_even_seconds(best, _PROGRESS_FRAMES, subject=subject)
-        order = list(range(len(progress)))
-        random.Random(f"success:{subject.id}").shuffle(order)
         try:
             images = ReadableImages(
                 lambda: [image for name, seconds in cameras.items() for image in frames.at(name, seconds)],
                 attempt.work.release_frames,
             )
-            shuffled = ReadableImages(
-                lambda: list(frames.at(best.name, [progress[position] for position in order]))
-            )
         except MediaError as error:
             return error
         sources = [(name, second) for name, seconds in cameras.items() for second in seconds]
-        return _Views(
-            images=images, sources=sources, legend=_image_legend(sources), shuffled=shuffled, order=order
-        )
+        return _Views(images=images, sources=sources, legend=_image_legend(sources))
 
     def _parts(
         self,
@@ -256,7 +230,7 @@ class ModelOutcomeJudge:
         others: Sequence[VlmReply | None],
         paid: Cost,
     ) -> OutcomeParts | PaidFailure:
-        """The votes must be readable; progress and the scored answer, in this order, may be missing."""
+        """The votes must be readable; the scored answer may be missing."""
         texts = vote.samples or (vote.text,)
         votes = [parse_outcome_vote(text, len(views.images), len(criteria)) for text in texts]
         readable = [vote for vote in votes if vote is not None]
@@ -266,12 +240,9 @@ class ModelOutcomeJudge:
         # An unreadable vote is half a vote for each side, as is the half that keeps a single vote from certainty.
         total = sum(VOTES[vote.outcome] for vote in readable) + 0.5 * (len(votes) - len(readable))
         parts = {"outcome_vote": (total + 0.5) / (len(votes) + 1)}
-        progress, scored = (*others, None)[:2]
+        scored = next(iter(others), None)
         if scored is not None and scored.probabilities:
             parts["outcome_token"] = scored.probabilities[YES]
-        order = _value_order(progress.text, views.order) if progress else None
-        if order is not None:
-            parts["progress_order"] = order
         cited = sorted({number for answer in readable for number in answer.frames})
         details: dict[str, Json] = {
             "criteria": [*criteria],
@@ -294,24 +265,6 @@ class ModelOutcomeJudge:
 def _form_problem(reply: VlmReply) -> str:
     read = read_json_reply(OutcomeReply, reply.text)
     return "the vote has another form" if isinstance(read, str) else ""
-
-
-def _value_order(text: str, order: Sequence[int]) -> float | None:
-    """Value-order correlation (GVL, arXiv 2411.04549) of the reply about shuffled frames, from -1 to 1.
-
-    None where the reply cannot be read, or gives every frame the same value.
-    """
-    reply = read_json_reply(ProgressReply, text)
-    if isinstance(reply, str) or len(reply.progress) != len(order):
-        return None
-    import numpy as np
-
-    values = np.array([value for _, value in sorted(zip(order, reply.progress, strict=True))])
-    if np.ptp(values) == 0:
-        return None
-    # How many frames each beats, less how many beat it: its rank, and equal values share theirs.
-    ranks = np.sign(values[:, None] - values).sum(axis=1)
-    return float(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1])
 
 
 def _image_legend(sources: Sequence[tuple[str, float]]) -> str:

@@ -51,11 +51,6 @@ EXPORT_SIGNALS = frozenset({*MASK_SIGNALS, SAMPLE_WEIGHT, INTERVENTION})
 # Further signals that RLDS has keys for: without them a record would say what its source does not.
 RLDS_SIGNALS = ("discount", "is_first", "is_last", "is_terminal")
 _MAX_LISTED = 10
-# Those of earlier versions, which recipes name, with what to ask for in their place.
-_GONE_TASKS = {
-    "caption_unproven": "'caption' takes what any judge accepts that is not refuted",
-    "caption_untrusted": "'caption' with `refuted` takes also what a refuted judge accepts",
-}
 # Columns of the episodes table that a task may come from: the caption, whether it is true (null: not decided), and
 # what a refuted judge says of it.
 TASK_COLUMNS = ("caption", "acceptable", "grade", "grade_refuted")
@@ -261,8 +256,7 @@ class ExportRequest:
             object.__setattr__(self, "files_hash", hash_files([self.weights]))
         object.__setattr__(self, "segments", check_segment_choices(self.segments) if self.segments else ())
         if self.task not in TASK_SOURCES:
-            known = f"there are: {', '.join(TASK_SOURCES)}"
-            raise RequestError(f"no task {self.task!r}", _GONE_TASKS.get(self.task, known))
+            raise RequestError(f"no task {self.task!r}", f"there are: {', '.join(TASK_SOURCES)}")
 
     def _take_clock(self, plan: MergePlan) -> None:
         if self.fps not in (None, plan.fps):

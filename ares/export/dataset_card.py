@@ -20,25 +20,6 @@ if TYPE_CHECKING:
 
 
 CARD_FILE = "README.md"
-# Licences that ask for the same licence of whatever contains the data, those that go together with any of these, and
-# words of others that forbid something.
-_SHARE_ALIKE = ("-sa-", "gpl-", "odbl")
-_PERMISSIVE = (
-    "mit",
-    "apache-",
-    "bsd-",
-    "cc0-",
-    "cc-by-1",
-    "cc-by-2",
-    "cc-by-3",
-    "cc-by-4",
-    "odc-by",
-    "unlicense",
-)
-_LIMITS = {
-    "-nc-": "not for commercial use",
-    "-nd-": "changed copies may not be shared, and an export is a changed copy",
-}
 _UNKNOWN, _OTHER = "unknown", "other"
 # Identifiers that the Hub knows begin with one of these; others stand as a name beside "other".
 _HUB_LICENCES = (
@@ -174,7 +155,7 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
             f"| {' '.join(', '.join(source['consents']).split()) or _UNKNOWN} |"
             for source in sources
         ),
-        *describe_licence_conflicts(licences),
+        *describe_licences(licences),
         *_describe_inputs(folder, manifest),
         *_describe_quality(manifest),
         "## What the export changed",
@@ -209,8 +190,8 @@ def _front_matter(
         yield "\n".join(("configs:", *lines))
 
 
-def describe_licence_conflicts(licences: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """What the licences of the sources of one export mean together, a paragraph for each thing to know.
+def describe_licences(licences: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """What is to be known of the licences of the sources of one export, a paragraph for each.
 
     Args:
         licences: The licences of each dataset by its name; empty where nothing states one.
@@ -227,16 +208,6 @@ def describe_licence_conflicts(licences: Mapping[str, Sequence[str]]) -> Iterato
             for licence in stated
         )
         yield f"**Sources have different licences**: {'; '.join(holders)}. Each holds for the episodes of its dataset."
-    alike = next((licence for licence in stated if any(part in f"{licence}-" for part in _SHARE_ALIKE)), None)
-    others = [licence for licence in stated if licence != alike and not licence.startswith(_PERMISSIVE)]
-    if alike and others:
-        yield (
-            f"**Licences conflict**: {alike} asks for the same licence of the whole, which {', '.join(others)} "
-            "does not allow."
-        )
-    for part, meaning in _LIMITS.items():
-        if limited := [licence for licence in stated if part in licence]:
-            yield f"**{', '.join(limited)}**: {meaning}."
 
 
 def _describe_inputs(folder: Path, manifest: Mapping[str, Any]) -> Iterator[str]:

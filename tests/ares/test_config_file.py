@@ -145,7 +145,6 @@ def test_a_command_names_the_file_and_takes_that_of_config(
         ("media_cache_gb = 'x'", r"wrong value of 'media_cache_gb' in the config file: 'x'"),
         ("price = 'cheap'", r"ARES_PRICE cannot be read: 'cheap'"),
         ("workspace = ", r"the config file is no TOML: .*ares.toml: "),
-        ("video_device = 'cuda'", r"video_device is gone from the config file: the processors decode"),
         ("[models]\ncaption = 'x'", r"unknown key 'models' in the config file"),
         (f"workspace = {'[' * 20_000}", r"the config file is nested too deeply: .*ares.toml"),
         (f"reader_gb = {'9' * 5_000}", r"the config file is no TOML: .*ares.toml"),

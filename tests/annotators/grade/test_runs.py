@@ -118,7 +118,6 @@ def _judge_of_success(request: Any) -> Any:
             "frames": [1],
             "outcome": "success",
         },
-        "in random order": {"progress": list(range(len(request["messages"][-1]["content"]) - 1))},
     }
     document = next((reply for words, reply in replies.items() if words in prompt), None)
     if document is None:

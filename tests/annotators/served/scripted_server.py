@@ -57,7 +57,6 @@ REPLIES = {
     b"Fill the slots of one sentence.": FILLED_SLOTS,
     b"Observe one segment of a robot recording.": OBSERVATION,
     b"List what must be visible": '{"criteria": ["the drawer is open"]}',
-    b"in random order": '{"progress": [10, 20, 30]}',
     b"Answer yes or no": '{"answer": "yes"}',
     b"Compare the start": '{"observation": "a drawer", "conditions": ["met"], "frames": [1], "outcome": "success"}',
 }

@@ -21,15 +21,15 @@ from ares_annotators.success.stored_outcomes import remove_caption_evidence
 from tests.annotators.samples import make_annotation, make_camera, make_episode
 
 
-@pytest.mark.parametrize("parts", [{}, {"progress_order": 1.0}, {"a_part_of_tomorrow": 1.0}])
+@pytest.mark.parametrize("parts", [{}, {"a_part_of_tomorrow": 1.0}])
 def test_without_a_part_on_the_outcome_nothing_is_decided(parts: dict[str, float]) -> None:
     assert _verdict(parts) == "unsure"
 
 
 def test_one_certain_part_does_not_decide_alone_and_all_together_do() -> None:
     assert _probability({"outcome_vote": 1.0}) < 0.9
-    assert _verdict({"outcome_vote": 0.75, "outcome_token": 0.99, "progress_order": 1.0}) == "success"
-    assert _verdict({"outcome_vote": 0.25, "outcome_token": 0.01, "progress_order": -1.0}) == "failure"
+    assert _verdict({"outcome_vote": 0.75, "outcome_token": 0.99}) == "success"
+    assert _verdict({"outcome_vote": 0.25, "outcome_token": 0.01}) == "failure"
     assert _verdict({"outcome_vote": 0.25, "outcome_token": 0.7, "caption_outcome": -1.0}) == "unsure"
 
 
@@ -65,7 +65,7 @@ def _stored(parts: dict[str, float], **changes: Any) -> Annotation:
 
 @pytest.mark.parametrize("claim", [1.0, -1.0])
 def test_a_claim_of_a_caption_changes_nothing(claim: float) -> None:
-    parts = {"outcome_vote": 0.7, "progress_order": 0.6}
+    parts = {"outcome_vote": 0.7}
     plain = remove_caption_evidence(_stored(parts), _PRODUCER)
     claimed = remove_caption_evidence(_stored({**parts, "caption_outcome": claim}), _PRODUCER)
     assert plain.probability == pytest.approx(_probability(parts), abs=1e-3)
@@ -84,7 +84,7 @@ def test_a_verdict_that_a_caption_turned_is_unsure() -> None:
 
 
 def test_a_success_that_rests_on_a_caption_alone_is_unsure() -> None:
-    annotation = _stored({"caption_outcome": 1.0, "progress_order": 0.9})
+    annotation = _stored({"caption_outcome": 1.0})
     assert annotation.value["success_verdict"] == "success"
     assert remove_caption_evidence(annotation, _PRODUCER).verdict == "unsure"
 

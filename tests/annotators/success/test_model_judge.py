@@ -38,7 +38,7 @@ def vote(
 
 
 class Answers:
-    """Answers by the kind of question: criteria, votes, yes or no, and progress."""
+    """Answers by the kind of question: criteria, votes, and yes or no."""
 
     def __init__(self, votes: list[str], yes: float = 0.9) -> None:
         self.votes, self.yes = votes, yes
@@ -47,8 +47,6 @@ class Answers:
         prompt = request["messages"][-1]["content"][-1]["text"]
         if "List what must be visible" in prompt:
             return [choice(json.dumps(CRITERIA))]
-        if "in random order" in prompt:
-            return [choice(json.dumps({"progress": [10, 20, 30, 40, 50, 60, 70, 80]}))]
         if "Answer yes or no" in prompt:
             return [scored_choice(request, self.yes)]
         return [choice(text, index) for index, text in enumerate(self.votes)]
@@ -169,26 +167,6 @@ def test_votes_are_counted_and_an_unreadable_one_takes_no_side(
     assert isinstance(outcome, Result)
     assert outcome.annotations[0].value["votes"] == ["success", "success", "unreadable", "failure"]
     assert parts_of(outcome)["outcome_vote"] == pytest.approx(3 / 5)
-
-
-@pytest.mark.parametrize(("rising", "order"), [(True, 1.0), (False, -1.0)])
-def test_progress_is_put_back_into_the_order_of_time(
-    judge: Callable[[], Any], model_server: Any, rising: bool, order: float
-) -> None:
-    import random
-
-    shuffled = list(range(8))
-    random.Random(f"success:{'drawer-close_000':_<16}").shuffle(shuffled)
-    values = [10 * position if rising else 70 - 10 * position for position in shuffled]
-    answers = Answers([vote("success")])
-
-    def reply(request: dict[str, Any]) -> list[dict[str, Any]]:
-        if "in random order" in request["messages"][-1]["content"][-1]["text"]:
-            return [choice(json.dumps({"progress": values}))]
-        return answers(request)
-
-    model_server.replies(reply)
-    assert parts_of(judge())["progress_order"] == pytest.approx(order)
 
 
 def test_what_a_model_cannot_do_is_said_before_a_call(ws: Workspace, episodes: dict[str, Episode]) -> None:
