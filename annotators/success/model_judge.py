@@ -193,8 +193,8 @@ class ModelOutcomeJudge:
         ]
         if failures or isinstance(vote, VlmFailure):
             return PaidFailure(failures[0], paid)
-        usable = [reply if isinstance(reply, VlmReply) else None for reply in others]
-        return self._parts(criteria, views, shown, vote, usable, paid)
+        scored = next((reply for reply in others if isinstance(reply, VlmReply)), None)
+        return self._parts(criteria, views, shown, vote, scored, paid)
 
     def _requests(
         self, task: str, criteria: Sequence[str], views: _Views, shown: ShownExamples
@@ -227,7 +227,7 @@ class ModelOutcomeJudge:
         views: _Views,
         shown: ShownExamples,
         vote: VlmReply,
-        others: Sequence[VlmReply | None],
+        scored: VlmReply | None,
         paid: Cost,
     ) -> OutcomeParts | PaidFailure:
         """The votes must be readable; the scored answer may be missing."""
@@ -240,7 +240,6 @@ class ModelOutcomeJudge:
         # An unreadable vote is half a vote for each side, as is the half that keeps a single vote from certainty.
         total = sum(VOTES[vote.outcome] for vote in readable) + 0.5 * (len(votes) - len(readable))
         parts = {"outcome_vote": (total + 0.5) / (len(votes) + 1)}
-        scored = next(iter(others), None)
         if scored is not None and scored.probabilities:
             parts["outcome_token"] = scored.probabilities[YES]
         cited = sorted({number for answer in readable for number in answer.frames})
@@ -257,7 +256,7 @@ class ModelOutcomeJudge:
             parts=parts,
             evidence=[views.sources[number - 1] for number in cited],
             details=details,
-            cost=sum((reply.cost for reply in (vote, *others) if reply), Cost()),
+            cost=sum((reply.cost for reply in (vote, scored) if reply), Cost()),
             paid=paid,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 # Words that people type who know other tools, by the command that they stand behind, and what does it.
 _WORDS = """
@@ -54,15 +54,11 @@ ares review | start answer ask | `ares review next QUEUE` asks
 """
 
 
-def _read_table() -> Iterator[list[str]]:
-    """The cells of each row of a table; a line that is indented goes on with the row above it."""
-    for row in _WORDS.replace("\n    ", " ").strip().splitlines():
-        yield row.split(" | ")
-
-
+# A line that is indented goes on with the row above it.
 TYPED_WORDS: Mapping[str, str] = {
     f"{command} {word}": answer
-    for commands, words, answer in _read_table()
+    for row in _WORDS.replace("\n    ", " ").strip().splitlines()
+    for commands, words, answer in [row.split(" | ")]
     for command in commands.split(", ")
     for word in words.split()
 }
