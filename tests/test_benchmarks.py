@@ -90,6 +90,7 @@ _WITH_RAY = {
 # drawn_robots, metaworld_events and simulated_robots record with simulators that are no dependency.
 _OTHER = {
     "drawn_robots",
+    "evaluation",
     "grading",
     "map",
     "memory",

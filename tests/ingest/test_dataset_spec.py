@@ -56,7 +56,7 @@ def test_only_specs_that_were_held_against_records_say_so() -> None:
 # Groups at the top of a file of each family.
 GROUPS = {
     "aloha": ["observations"], "droid": ["action", "observation"], "egodex": ["transforms", "camera"],
-    "maniskill": ["traj_0", "traj_1"], "robomimic": ["data", "mask"], "robomind": ["puppet", "observations", "master"],
+    "maniskill": ["traj_0", "traj_1"], "minari": ["episode_0", "episode_1"], "robomimic": ["data", "mask"], "robomind": ["puppet", "observations", "master"],
     "robotwin": ["joint_action", "observation", "endpose"], "xpolicylab": ["state", "action", "vision"],
 }  # fmt: skip
 
@@ -77,7 +77,7 @@ def test_every_family_is_recognised_by_its_layout() -> None:
 @pytest.mark.parametrize("family", ["robomimic", "maniskill"])
 def test_a_file_with_groups_of_episodes_is_not_one_episode_of_another_family(family: str) -> None:
     """`data/demo_0` beside `observations` was read as one episode of ALOHA, by the order of the alphabet."""
-    for other in {*GROUPS} - {"robomimic", "maniskill"}:
+    for other in {*GROUPS} - {"robomimic", "maniskill", "minari"}:
         assert recognise([*GROUPS[other], *GROUPS[family]]) == family
 
 

@@ -22,6 +22,7 @@ QUIRKS: dict[str, tuple[int, int, dict[str, int]]] = {
         **{ABSENT.format(f"image_{number}"): 50 for number in range(3)},
         "steps/language_embedding is not stored (an embedding)": 1,
         "is_last is true at no step: the end of the episode is not marked": 50,  # its episodes were cut
+        "the reward is the same at every step": 50,
     }),
     "metaworld_rlds": (24, 0, {
         UNRATED: 1, "A006 saturated: a dimension is cut off at a limit while it moves (action)": 23,

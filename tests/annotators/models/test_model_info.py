@@ -110,7 +110,7 @@ def test_a_worker_needs_memory_for_the_weights_that_its_files_or_the_table_name(
     clip = reference_models / "reference-clip"
     size = sum(path.stat().st_size for path in clip.glob("*.safetensors"))
     assert (
-        weights(f"local-dir:{clip}") == weights(f"clip:local-dir:{clip}") == pytest.approx(size / 4, rel=0.01)
+        weights(f"local-dir:{clip}") == weights(f"clip:local-dir:{clip}") == pytest.approx(size / 2, rel=0.01)
     )
     assert weights("hf:lab/our-judge") == pytest.approx(150_000_007)
     assert weights("hf:google/gemma-4-E4B-it") == pytest.approx(8.0e9)

@@ -83,12 +83,6 @@ def test_a_verdict_that_a_caption_turned_is_unsure() -> None:
     assert outcome.probability < SUCCESS_FROM and outcome.verdict == "unsure"
 
 
-def test_a_success_that_rests_on_a_caption_alone_is_unsure() -> None:
-    annotation = _stored({"caption_outcome": 1.0})
-    assert annotation.value["success_verdict"] == "success"
-    assert remove_caption_evidence(annotation, _PRODUCER).verdict == "unsure"
-
-
 def test_what_was_unsure_stays_unsure() -> None:
     annotation = _stored({"outcome_vote": 0.9}, success_verdict="unsure")
     assert remove_caption_evidence(annotation, _PRODUCER).verdict == "unsure"

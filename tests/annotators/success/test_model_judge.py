@@ -104,8 +104,8 @@ def test_criteria_come_first_and_once_per_task(judge: Callable[..., Any], model_
     prompts = model_server.prompts()
     assert "List what must be visible" in prompts[0]
     assert sum("List what must be visible" in prompt for prompt in prompts) == 1
-    # Criteria, a vote, a scored answer and progress; then three replies that are kept.
-    assert (first.cost.calls, second.cost.calls, len(prompts)) == (4, 0, 4)
+    # Criteria, a vote and a scored answer; then two replies that are kept.
+    assert (first.cost.calls, second.cost.calls, len(prompts)) == (3, 0, 3)
     judge("open the safe door")
     assert sum("List what must be visible" in prompt for prompt in model_server.prompts()) == 2
 
@@ -151,7 +151,7 @@ def test_a_vote_that_cannot_be_read_fails_and_is_paid(
 ) -> None:
     model_server.replies(Answers([text]))
     outcome = judge()
-    assert isinstance(outcome, PaidFailure) and outcome.cost.calls == 4
+    assert isinstance(outcome, PaidFailure) and outcome.cost.calls == 3
     assert "no vote on success can be read" in str(outcome.error)
 
 
@@ -192,7 +192,7 @@ def test_the_estimate_counts_every_question(
         SuccessAnnotator(replace(priced, model=spec, values={"votes": votes}), ws.stores).estimate(subject)
         for votes in (1, 5)
     ]
-    assert [cost.calls for cost in costs] == [3, 3]
+    assert [cost.calls for cost in costs] == [2, 2]
     assert 0 < (costs[0].usd or 0) < (costs[1].usd or 0)
 
 
@@ -211,5 +211,5 @@ def test_a_server_without_probabilities_is_warned_of_and_not_asked_again(
     assert checked.cost.calls == 2
     outcome = judge()
     assert "outcome_token" not in parts_of(outcome) and "outcome_vote" in parts_of(outcome)
-    # Test calls, criteria, a vote and progress.
-    assert len(model_server.requests) == 2 + 3
+    # Test calls, criteria and a vote.
+    assert len(model_server.requests) == 2 + 2

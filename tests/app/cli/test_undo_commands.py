@@ -69,7 +69,6 @@ def test_sets_are_renamed_noted_and_deleted(ares: Run) -> None:
 def test_failures_are_listed_and_accepted(ares: Run) -> None:
     assert len(ares("failures", "list", "--output", "jsonl").out.splitlines()) == 12
     assert "accepted 12 failures" in ares("failures", "accept", "--annotator", "grade", "--yes").out
-    assert "`ares failures accept` marks failures as known" in ares("failures", "clear", "--yes").err
 
 
 def test_a_purge_says_what_is_kept(ares: Run, ids: list[str]) -> None:

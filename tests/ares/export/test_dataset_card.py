@@ -50,7 +50,6 @@ def test_every_export_has_a_card_and_a_table_of_its_episodes(
     assert "| silent | lerobot | v2.1 | 2 | 0.000417 | unknown | unknown |" in card
     for said in (
         "**Licence not known** of silent",
-        "not for commercial use",
         "Not measured",
         "ares set rebuild",
     ):
