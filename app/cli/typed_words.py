@@ -18,8 +18,7 @@ ares search, ares failures list | -k -n --k --top-k --num --top | use --limit
 ares search, ares annotate, ares set create, ares statistics | --dataset | use --where "dataset = 'NAME'"
 ares export | --where --set --dataset --query | `ares set create NAME --where SQL` freezes a set, and
     `ares export NAME DEST --format lerobot` writes it
-ares ingest, ares check | --data-dir --data_dir | give the folder of a prepared dataset, as in
-    `ares ingest ~/tensorflow_datasets/bridge_dataset/1.0.0`
+ares ingest, ares check | --data-dir | give the folder of a prepared dataset: `ares ingest ~/lab/bridge/1.0.0`
 ares export | --output | the destination stands behind the set: `ares export SET DEST --format lerobot`
 ares | info describe summary head | `ares status` is about the workspace, `ares show DATASET` about a dataset
 ares | stats stat count hist groupby | `ares statistics task` counts by task; so by robot, day or any column

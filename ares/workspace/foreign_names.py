@@ -99,8 +99,10 @@ def _filter_rows(
     if not with_indices and not input_columns:
         return self.where(condition)
     numbers = enumerate(self)
-    given = ((n, [episode[name] for name in names] if input_columns else [episode]) for n, episode in numbers)
-    return self[[n for n, parts in given if condition(*parts, *([n] if with_indices else []))]]
+    arguments = (
+        (n, [episode[name] for name in names] if input_columns else [episode]) for n, episode in numbers
+    )
+    return self[[n for n, parts in arguments if condition(*parts, *([n] if with_indices else []))]]
 
 
 def _query_rows(self: Any, condition: Any) -> Any:
@@ -124,7 +126,7 @@ def _step_bounds(view: Any) -> dict[str, Any]:
     return {"from": (ends - view["num_steps"]).to_numpy(), "to": ends.to_numpy()}
 
 
-def _one_value(column: str, view: Any) -> Any:
+def _shared_value(column: str, view: Any) -> Any:
     """What all episodes have in a column. Raises UnknownName where they differ."""
     values = view.unique(column)
     if len(values) != 1:
@@ -218,8 +220,8 @@ _VIEW_NAMES: Mapping[str, Callable[..., Any] | property] = {
         ("meta episodes", property(lambda self: self)),
         ("camera_keys image_keys video_keys", property(_list_camera_keys)),
         ("tasks", property(lambda self: self.unique("instruction"))),
-        ("robot_type", property(partial(_one_value, "robot"))),
-        ("fps", property(partial(_one_value, "rate_hz"))),
+        ("robot_type", property(partial(_shared_value, "robot"))),
+        ("fps", property(partial(_shared_value, "rate_hz"))),
         ("episode_data_index", property(_step_bounds)),
         ("num_frames total_frames", property(lambda self: int(self["num_steps"].sum()))),
         ("shape", property(lambda self: (len(self), len(self.columns)))),

@@ -56,7 +56,8 @@ def test_only_specs_that_were_held_against_records_say_so() -> None:
 # Groups at the top of a file of each family.
 GROUPS = {
     "aloha": ["observations"], "droid": ["action", "observation"], "egodex": ["transforms", "camera"],
-    "maniskill": ["traj_0", "traj_1"], "minari": ["episode_0", "episode_1"], "robomimic": ["data", "mask"], "robomind": ["puppet", "observations", "master"],
+    "maniskill": ["traj_0", "traj_1"], "minari": ["episode_0", "episode_1"], "robomimic": ["data", "mask"],
+    "robomind": ["puppet", "observations", "master"],
     "robotwin": ["joint_action", "observation", "endpose"], "xpolicylab": ["state", "action", "vision"],
 }  # fmt: skip
 
