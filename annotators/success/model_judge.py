@@ -199,12 +199,10 @@ class ModelOutcomeJudge:
     def _requests(
         self, task: str, criteria: Sequence[str], views: _Views, shown: ShownExamples
     ) -> list[VlmRequest]:
-        outcome = build_outcome_request(task, criteria, views.images, views.legend, self._votes)
-        requests = [shown.add_to(outcome)]
+        questions = [build_outcome_request(task, criteria, views.images, views.legend, self._votes)]
         if self._asks_choice:
-            choice = build_choice_request(task, criteria, views.images, views.legend)
-            requests.append(shown.add_to(choice))
-        return requests
+            questions.append(build_choice_request(task, criteria, views.images, views.legend))
+        return [shown.add_to(question) for question in questions]
 
     def _views(self, attempt: Attempt) -> _Views | AresError:
         subject, frames = attempt.work.subject, attempt.work.frames
