@@ -48,7 +48,11 @@ if TYPE_CHECKING:
         open_zarr as open_zarr,
         translate_zarr_errors as translate_zarr_errors,
     )
-    from ares.media.readers.csv_table import CsvTable as CsvTable, read_csv_table as read_csv_table
+    from ares.media.readers.csv_table import (
+        CsvTable as CsvTable,
+        list_number_columns as list_number_columns,
+        read_csv_table as read_csv_table,
+    )
     from ares.media.readers.hdf5 import (
         has_encoded_images as has_encoded_images,
         has_raw_images as has_raw_images,

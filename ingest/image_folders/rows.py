@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.episode import Camera, MediaRef, NotRead
 from ares.errors import MediaError, SourceError
 from ares.input import check_relative_path, parse_image_header
 from ares.io import FolderEntries, file_state, is_url
-from ares.media import IMAGE_SUFFIXES, CsvTable, read_csv_table, read_parquet_images
+from ares.media import IMAGE_SUFFIXES, CsvTable, list_number_columns, read_csv_table, read_parquet_images
 from ares_ingest.files import describe_camera, probe_once, whole_video
 from ares_ingest.image_folders.tables import VIDEO_SUFFIXES, assign_column_roles, column_role
 
@@ -46,16 +48,16 @@ class TableRows:
         """The rows, and their (T,) numbers in the table, in the order of the frames. Raises SourceError."""
         import numpy as np
 
-        table = read_row_table(self.paths)
-        numbers = np.arange(table.num_rows)
-        if self.column:
-            values = np.array(table.columns.column(self.column).to_pylist(), object)
-            numbers = np.flatnonzero(values == self.value)
-        frames = table.numbers("frame_index") if "frame_index" in table.names else None
-        if frames is not None:
-            numbers = numbers[np.argsort(frames[numbers], kind="stable")]
-        columns = table.columns.take(numbers)
-        return replace(table, columns=columns, num_rows=columns.num_rows), numbers
+        states = _file_states(self.paths)
+        table = _read_files(states).table
+        if not self.column:
+            return table, np.arange(table.num_rows)
+        numbers = _find_rows(states, self.column)[self.value]
+        own = replace(table, columns=table.columns.take(numbers), num_rows=len(numbers))
+        if "frame_index" not in table.names or (frames := own.numbers("frame_index")) is None:
+            return own, numbers
+        order = np.argsort(frames, kind="stable")
+        return replace(own, columns=own.columns.take(order)), numbers[order]
 
     def find_cameras(
         self, table: CsvTable, numbers: NDArray[np.int64], rate_hz: float, digest: Any
@@ -84,21 +86,20 @@ class TableRows:
         self, column: str, numbers: NDArray[np.int64], rate_hz: float, digest: Any
     ) -> Camera | NotRead:
         """The camera of a column, whose pictures lie row after row in one file."""
-        first, name, size = int(numbers[0]), _camera_name(column), 0
-        for path in self.paths:
-            if first < (size := read_csv_table(path, file_state(path)).num_rows):
-                break
-            first -= size
+        ends, name = _read_files(_file_states(self.paths)).ends, _camera_name(column)
+        number = bisect_right(ends, int(numbers[0]))
+        start = ends[number - 1] if number else 0
+        first = int(numbers[0]) - start
         media = MediaRef(
             kind="parquet",
-            uri=path,
+            uri=self.paths[number],
             start_seconds=first / rate_hz,
             stop_seconds=(first + len(numbers)) / rate_hz,
             num_frames=len(numbers),
             rate_hz=rate_hz,
             key=column,
         )
-        if (numbers[1:] - numbers[:-1] != 1).any() or first + len(numbers) > size:
+        if (numbers[1:] - numbers[:-1] != 1).any() or numbers[-1] >= ends[number]:
             return NotRead(f"camera {name} is left out: its rows do not lie together in one file", column)
         try:
             (data,) = read_parquet_images(media, [0])
@@ -139,17 +140,18 @@ def list_row_tables(folder: FolderEntries) -> list[tuple[str, ...]]:
 
 def _holds_steps(path: str) -> bool:
     try:
-        table = read_csv_table(path, file_state(path))
+        columns = list_number_columns(path)
+        roles = assign_column_roles(name for name, is_number in columns.items() if is_number)
+        kinds = [roles.state, roles.action, roles.time or roles.order]
+        if not (roles.state or roles.action) or sum(map(bool, kinds)) < 2:
+            return False
+        if not path.lower().endswith((".csv", ".tsv")):
+            return True
+        # A table of one episode in CSV may have pictures beside it.
+        column = find_episode_column(columns)
+        return bool(column) and len(_find_rows(_file_states((path,)), column)) > 1
     except (SourceError, OSError):
         return False
-    roles = assign_column_roles(name for name in table.names if table.numbers(name) is not None)
-    kinds = [roles.state, roles.action, roles.time or roles.order]
-    column = find_episode_column(table.names)
-    # A table of one episode in CSV may have pictures beside it.
-    has_episodes = not path.lower().endswith((".csv", ".tsv")) or (
-        bool(column) and len(table.columns[column].unique()) > 1
-    )
-    return has_episodes and bool(roles.state or roles.action) and sum(map(bool, kinds)) > 1
 
 
 def find_episode_column(names: Iterable[str]) -> str:
@@ -162,16 +164,40 @@ def list_episodes(paths: tuple[str, ...]) -> list[TableRows]:
     table = read_row_table(paths)
     if not (column := find_episode_column(table.names)):
         return [TableRows((path,), "", "") for path in paths]
-    return [TableRows(paths, column, value) for value in dict.fromkeys(table.columns[column].to_pylist())]
+    return [TableRows(paths, column, value) for value in _find_rows(_file_states(paths), column)]
 
 
 def read_row_table(paths: tuple[str, ...]) -> CsvTable:
     """The rows of all files of a table, one after the other. Raises SourceError."""
-    return _read_files(tuple((path, file_state(path)) for path in paths))
+    return _read_files(_file_states(paths)).table
+
+
+class _JoinedFiles(NamedTuple):
+    """The rows of all files of a table, and the number of rows up to the end of each file."""
+
+    table: CsvTable
+    ends: list[int]
+
+
+def _file_states(paths: tuple[str, ...]) -> tuple[tuple[str, FileState], ...]:
+    return tuple((path, file_state(path)) for path in paths)
 
 
 @functools.lru_cache(maxsize=2)
-def _read_files(states: tuple[tuple[str, FileState], ...]) -> CsvTable:
+def _find_rows(states: tuple[tuple[str, FileState], ...], column: str) -> dict[int | str, NDArray[np.int64]]:
+    """The rows of each episode, by what the column says, in the order of their first rows."""
+    import numpy as np
+
+    values = _read_files(states).table.columns.column(column).combine_chunks().dictionary_encode()
+    codes = np.asarray(values.indices.fill_null(len(values.dictionary)))
+    order = np.argsort(codes, kind="stable")
+    rows = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    names = [*values.dictionary.to_pylist(), None]
+    return {names[codes[part[0]]]: part for part in rows if len(part)}
+
+
+@functools.lru_cache(maxsize=2)
+def _read_files(states: tuple[tuple[str, FileState], ...]) -> _JoinedFiles:
     import pyarrow as pa
 
     tables = [read_csv_table(path, state) for path, state in states]
@@ -183,4 +209,5 @@ def _read_files(states: tuple[tuple[str, FileState], ...]) -> CsvTable:
     uneven = {field.name for field in columns.schema if pa.types.is_list(field.type)}
     parts = [name for name in columns.column_names if re.sub(r"_\d+$", "", name) in uneven - {name}]
     columns = columns.drop_columns(parts)
-    return CsvTable(columns, tuple(columns.column_names), columns.num_rows, tables[0].pictures)
+    table = CsvTable(columns, tuple(columns.column_names), columns.num_rows, tables[0].pictures)
+    return _JoinedFiles(table, list(accumulate(part.num_rows for part in tables)))

@@ -15,6 +15,7 @@ from ares.input import (
     check_parquet_read,
     input_budgets,
     open_arrow,
+    open_input,
     open_parquet,
     read_input,
 )
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 _PARSE_FACTOR = 8
 
 _MOST_COLUMNS = 10_000
+_BINARY_SUFFIXES = (".parquet", ARROW_SUFFIX)
+# What the types of the columns of a text file follow from, before it is read.
+_HEAD_BYTES = 2**20
 # A longer list in a cell is no signal.
 _WIDEST_LIST = 256
 
@@ -91,17 +95,55 @@ def read_csv_table(path: str, state: FileState) -> CsvTable:
 
     Raises SourceError when it cannot be read, is too large, or its rows have several lengths.
     """
-    import pyarrow as pa
-    from pyarrow import csv, json
-
-    budgets, suffix = input_budgets(), path.lower().rpartition(".")[2]
-    if suffix in ("parquet", "arrow"):
+    budgets = input_budgets()
+    if path.lower().endswith(_BINARY_SUFFIXES):
         return _read_binary_table(path)
     try:
         # Arrow takes several times the size of a text to parse it, and ends the process where it gets no memory.
         data = read_input(path, min(budgets.array_bytes, budgets.memory_bytes // _PARSE_FACTOR))
     except OSError as error:
         raise SourceError("table cannot be read", f"{path}: {describe_os_error(error)}") from None
+    try:
+        return _make_table(_spread_lists(_parse_text(data, path)), path)
+    except ValueError as error:
+        raise SourceError("table cannot be parsed", f"{path}: {error}") from None
+
+
+def list_number_columns(path: str) -> dict[str, bool]:
+    """Whether each column of a table holds numbers, or lists of them; no row of Parquet and Arrow is read.
+
+    What a text file holds follows from its first MiB. Raises as `read_csv_table`, also OSError.
+    """
+    import pyarrow as pa
+
+    try:
+        if path.lower().endswith(ARROW_SUFFIX):
+            schema = open_arrow(path).schema
+        elif path.lower().endswith(_BINARY_SUFFIXES):
+            with open_parquet(path) as file:
+                schema = file.schema_arrow
+        else:
+            with open_input(path) as file:
+                head = file.read(_HEAD_BYTES)
+            schema = _parse_text(head[: head.rfind(b"\n") + 1] or head, path).schema
+    except (pa.ArrowException, ValueError) as error:
+        raise SourceError("table cannot be read", f"{path}: {error}") from None
+    return {field.name: _holds_numbers(field.type) for field in schema}
+
+
+def _holds_numbers(kind: Any) -> bool:
+    import pyarrow as pa
+
+    kind = kind.value_type if _list_depth(kind) == 1 else kind
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_timestamp)
+    return any(test(kind) for test in tests)
+
+
+def _parse_text(data: bytes, path: str) -> Any:
+    """The Arrow table of a text in CSV or JSON lines. Raises SourceError."""
+    import pyarrow as pa
+    from pyarrow import csv, json
+
     data = data.removeprefix(b"\xef\xbb\xbf")
     header = data[: 2**16].partition(b"\n")[0]
     if not header.strip():
@@ -114,15 +156,14 @@ def read_csv_table(path: str, state: FileState) -> CsvTable:
     # One block: the type of a column follows from all of its rows.
     block_size = min(len(data) + 1, 2**31 - 1)
     try:
-        if suffix == "jsonl":
+        if path.lower().endswith(".jsonl"):
             options = json.ReadOptions(block_size=block_size, use_threads=False)
-            return _make_table(_spread_lists(json.read_json(io.BytesIO(data), read_options=options)), path)
-        columns = csv.read_csv(
+            return json.read_json(io.BytesIO(data), read_options=options)
+        return csv.read_csv(
             io.BytesIO(data),
             read_options=csv.ReadOptions(block_size=block_size, use_threads=False),
             parse_options=csv.ParseOptions(delimiter=delimiter),
         )
-        return _make_table(columns, path)
     except (pa.ArrowException, ValueError) as error:
         raise SourceError("table cannot be parsed", f"{path}: {' '.join(str(error).split())[:300]}") from None
 
