@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ares.workspace import Workspace
+from tests.app.dashboard.browser import act_on_row
 from tests.app.dashboard.test_browser_review import workspace as workspace
 
 if TYPE_CHECKING:
@@ -16,13 +17,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 
-def test_a_measurement_is_two_clicks_and_a_key_an_answer(
+def test_a_measurement_is_a_click_a_row_and_a_key_an_answer(
     page: Page, address: str, workspace: Workspace
 ) -> None:
     page.goto(f"{address}/review?queue=spare&person=Mia")
     page.get_by_role("button", name="Measure how true texts are").click()
-    cells = page.locator(".st-key-quality-truth-table canvas").first
-    cells.click(position={"x": 40, "y": 52})
+    act_on_row(page, "quality-truth")
     page.wait_for_url("**queue=measure-*")
     page.locator(".review .progress", has_text=re.compile(r"you: 0; .*\d+ %")).wait_for()
     text = page.locator(".review:not(.said) .text")
