@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 VIDEO_SUFFIXES = (".mp4", ".mov", ".mkv", ".webm", ".avi")
-_PART = re.compile(r"[._/\[ ]?(\d+|q?[xyzw]|r[xyz]|roll|pitch|yaw)\]?$")
+# A number, or an axis behind a separator: "task_index" is no "task_inde" along x.
+_PART = re.compile(r"([._/\[ ]?\d+|[._/\[ ](q?[xyzw]|r[xyz]|roll|pitch|yaw))\]?$")
 
 
 @dataclass(frozen=True, slots=True)

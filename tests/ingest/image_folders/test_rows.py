@@ -180,6 +180,13 @@ def test_lists_of_several_lengths_are_said_and_the_episodes_incomplete(tmp_path:
     assert any("not read: observation.state (list" in warning for warning in dataset.warnings)
 
 
+def test_a_column_that_ends_in_a_letter_of_an_axis_keeps_its_name(tmp_path: Path) -> None:
+    ones = np.ones(15, np.float32)
+    table = rows(task_index=EPISODE, velocity_max=ones, force_x=ones, force_y=ones)
+    two_files(tmp_path / "lab", table)
+    assert {*load_all(tmp_path / "lab")[0].trajectory.extra} == {"force", "next.done", "velocity_max"}
+
+
 def test_texts_that_change_are_segments(tmp_path: Path) -> None:
     json_lines(tmp_path / "lab", rows(task=["reach" if frame < 2 else "lift" for frame in FRAME]))
     spans = [
